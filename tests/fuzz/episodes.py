@@ -41,7 +41,7 @@ from orbitmq.store import PendingMessage
 from orbitmq.store.index import index_cy
 from orbitmq.store.queue.records_cy import record_offsets
 from orbitmq.store.queue.scan_cy import Picked
-from orbitmq.store.queue.units_cy import count_valid
+from orbitmq.store.queue.units_cy import count_confirmed, count_valid
 from orbitmq.store.replica.follow_cy import end_of_plain, put_plain_units
 from tests.fuzz import shapes
 from tests.fuzz.targets import TARGETS
@@ -603,6 +603,8 @@ def queue_units(chance: Random) -> None:
     for _ in range(20):
         held = _units(chance, units)
         assert 0 <= count_valid(held) <= len(held) // 20
+        first = chance.randrange(8)
+        assert 0 <= count_confirmed(bytearray(held), first, base) <= max(0, len(held) // 20 - first)
         into = bytearray(chance.choice((100, 5000, 200_000))) if chance.random() < 0.5 else None
         picked = Picked(
             chance.randrange(4), topic, None, True, 32, 1 << 20, (1 << 18, 32, 1 << 16, 8), base, 1 << 30,

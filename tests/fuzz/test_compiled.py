@@ -87,7 +87,7 @@ MET_IN = {
         "QueueCursor": "pulls",
         "Picked": "queue_units",
     },
-    "store/queue/units_cy.py": {"count_valid": "queue_units"},
+    "store/queue/units_cy.py": {"count_confirmed": "queue_units", "count_valid": "queue_units"},
     "store/recovery/replay_cy.py": {"put_next_units": "store_files"},
     "store/replica/follow_cy.py": {"end_of_plain": "masters_logs", "put_plain_units": "masters_logs"},
 }

@@ -68,8 +68,12 @@ class Promise:
     @property
     def waits(self) -> bool:
         """True if an answer waits for anything: for the disk, or for replicas."""
-        settings = self._settings
-        return settings.flush_disk_type == "SYNC_FLUSH" or self.waits_for_replicas
+        return self.waits_for_disk or self.waits_for_replicas
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """True if an answer waits for the disk."""
+        return self._settings.flush_disk_type == "SYNC_FLUSH"
 
     @property
     def waits_for_replicas(self) -> bool:
@@ -127,10 +131,13 @@ class Promise:
             return self.held_at
         if self.in_sync is not None and self._settings.broker_role == SLAVE:
             return self.master_confirmed
-        if not self.waits_for_replicas:
+        if self._settings.broker_role != "SYNC_MASTER":
             return None
-        if self.in_sync is not None and self._settings.all_ack_in_sync_state_set:
-            return self.in_sync.replicated(self.links.all)
+        if self.in_sync is not None:
+            if not self.waits_for_replicas:
+                return None
+            if self._settings.all_ack_in_sync_state_set:
+                return self.in_sync.replicated(self.links.all)
         needed = self.needed_replicas
         return None if needed <= 1 else self.links.reached_by(needed - 1)
 

@@ -19,7 +19,6 @@ from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES
 from orbitmq.protocol.remoting.header_cy import decode_frames, encode_command
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
 from orbitmq.protocol.requests.transaction import EndTransaction
-from orbitmq.store.log.log_writer import LogWriter
 
 FRAMES_BEGIN = (b'{"code":310,', b'{"code":37,')
 """Beginnings of the headers of a send, and of the end of a transaction, as Java, Go and C++ peers write
@@ -36,10 +35,12 @@ def handle_send_frames(tables: SendTables, data: bytes, peer: Peer, now: int) ->
     Everything else goes the general path, through `send_many` and `end_many`, and would have come to the
     same.
     """
-    waits = tables.promise.waits
+    promise = tables.promise
+    waits_for_replicas = promise.waits_for_replicas
+    waits = waits_for_replicas or promise.waits_for_disk
     if not may_take(tables.settings, now) or tables.topics.dirty_names:
         return None
-    if waits and tables.promise.lacks_replicas:
+    if waits and promise.lacks_replicas:
         return None
     writer = tables.store.reserve(now)
     if writer is None:
@@ -61,7 +62,14 @@ def handle_send_frames(tables: SendTables, data: bytes, peer: Peer, now: int) ->
             fixed.rerouting,
             now,
         )
-        result = None if handled is None else _result(tables, handled, writer, now, waits)
+        result = None if handled is None else _result(handled)
+        if result is not None and waits:
+            result.durable = end_offset = writer.segment_start + writer.position
+            result.deadline = now + promise.timeout_ms()
+            result.late = partial(_too_late, promise, end_offset)
+            result.late_code = (
+                ResponseCode.FLUSH_SLAVE_TIMEOUT if waits_for_replicas else ResponseCode.FLUSH_DISK_TIMEOUT
+            )
         if handled is not None and (handled.halves or handled.ended):
             tables.transactions.will_note(handled.halves, handled.ended, handled.op_offset, now)
     except BaseException:
@@ -111,26 +119,11 @@ def handle_batch_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -
     return result
 
 
-def _result(
-    tables: SendTables, sends: HandledSends, writer: LogWriter, now: int, waits: bool
-) -> HandledFrames:
+def _result(sends: HandledSends) -> HandledFrames:
     by_code = {SendMessageV2.CODE: (sends.answered - sends.ended_answered, sends.oneway - sends.ended_oneway)}
     if sends.ended:
         by_code[EndTransaction.CODE] = sends.ended_answered, sends.ended_oneway
-    if not waits:
-        return HandledFrames(sends.end, sends.answers, sends.answered, by_code)
-    promise = tables.promise
-    end_offset = writer.segment_start + writer.position
-    return HandledFrames(
-        sends.end,
-        sends.answers,
-        sends.answered,
-        by_code,
-        end_offset,
-        now + promise.timeout_ms(),
-        partial(_too_late, promise, end_offset),
-        ResponseCode.FLUSH_SLAVE_TIMEOUT if promise.waits_for_replicas else ResponseCode.FLUSH_DISK_TIMEOUT,
-    )
+    return HandledFrames(sends.end, sends.answers, sends.answered, by_code)
 
 
 def _too_late(promise: Promise, end_offset: int, answers: bytes) -> bytes:

@@ -24,6 +24,8 @@ MAX_SLAVES = 64
 """Connections to the HA port; a further one is closed at once."""
 STEP_BYTES = 256 << 10
 """Sent to one slave at a time: then others have their turn, for a slave far behind takes what it gets."""
+HELD_BACK_SECONDS = 0.002
+"""Small additions to the log wait at most so long for the report of a slave on what it was sent before."""
 UNSENT_BYTES = 1 << 20
 """Bytes that one slave has not taken yet, at most: no more of the log is read for it meanwhile."""
 
@@ -94,8 +96,9 @@ class HaServer:
 
     def pump(self) -> None:
         """Sends what the slaves lack, as much as they take now. Cheap where there are none."""
+        log_end = self.store.max_physical
         for connection in self.connections:
-            connection.pump()
+            connection.pump(log_end)
 
     def announce(self) -> None:
         """Sends a heartbeat at once, for tables have changed: OrbitMQ's slaves look at their master's tables
@@ -103,17 +106,19 @@ class HaServer:
         """
         for connection in self.connections:
             connection.link.heartbeat_due = True
-            connection.pump()
+            connection.pump(self.store.max_physical)
 
     def tick(self, now: int) -> None:
         """Sends heartbeats, and closes connections of slaves that do not report. Call some times a second."""
-        self.links.growth.note(self.store.max_physical, now)
+        log_end = self.store.max_physical
+        self.links.growth.note(log_end, now)
         for connection in list(self.connections):
             if connection.link.is_silent(now, self.settings.ha_housekeeping_interval):
                 connection.end("it has not reported in time")
             else:
-                connection.link.note_log_end(self.store.max_physical, now)
-                connection.pump()
+                connection.link.note_log_end(log_end, now)
+                if not connection.link.waits_for_report(log_end):
+                    connection.send()
 
     def replace(self, connection: _SlaveConnection) -> None:
         """Ends an older connection of the same slave: it has connected anew before the old line broke."""
@@ -139,6 +144,7 @@ class _SlaveConnection(asyncio.Protocol):
         self._sign_in = None if server.make_sign_in is None else server.make_sign_in()
         self._paused = False
         self._goes_on = False
+        self._holds_back = False
         self._transport: asyncio.Transport
         self.link: SlaveLink
 
@@ -208,37 +214,61 @@ class _SlaveConnection(asyncio.Protocol):
             server.replace(self)
             log.info("slave %s follows from %d on", link.address, link.next_offset)
             server.links.add(link)
+        if is_new:
+            self.send()
         if has_more:
             server.on_progress()
-        self.pump()
+        else:
+            self.pump(server.store.max_physical)
 
     def pause_writing(self) -> None:
         self._paused = True
 
     def resume_writing(self) -> None:
         self._paused = False
-        self.pump()
+        self.send()
 
-    def pump(self) -> None:
-        """Sends pieces until the slave has everything or takes no more, or others are to have a turn."""
+    def pump(self, log_end: int) -> None:
+        """Sends what the slave lacks of a log that ends there, or has it wait for the slave's report."""
+        link = self.link
+        if link.next_offset == log_end and not link.heartbeat_due:
+            return
+        if not link.waits_for_report(log_end):
+            self.send()
+        elif not self._holds_back:
+            self._holds_back = True
+            asyncio.get_running_loop().call_later(HELD_BACK_SECONDS, self._send_held)
+
+    def _send_held(self) -> None:
+        """Sends what is held back, reported or not: reports come late where the way to the slave is long."""
+        self._holds_back = False
+        self.send()
+
+    def send(self) -> None:
+        """Sends pieces until the slave has everything or takes no more, or others are to have a turn, and a
+        heartbeat that is due.
+        """
+        if self._paused or self._transport.is_closing():
+            return
         server, link = self._server, self.link
         settings, store = server.settings, server.store
-        now = server.now()
+        log_end, now = store.max_physical, server.now()
+        pieces: list[bytes] = []
         step_end = link.sent_bytes + STEP_BYTES
-        while not (self._paused or self._transport.is_closing()):
+        while True:
             if link.sent_bytes >= step_end:
                 if not self._goes_on:
                     self._goes_on = True
                     asyncio.get_running_loop().call_soon(self._go_on)
-                return
+                break
             batch = settings.ha_transfer_batch_size
             if settings.ha_flow_control_enable:
                 batch = min(batch, server.links.limit.left(settings.max_ha_transfer_byte_in_second, now))
             send = link.next_send(
-                store.max_physical, store.segment_bytes, batch, settings.ha_send_heartbeat_interval, now
+                log_end, store.segment_bytes, batch, settings.ha_send_heartbeat_interval, now
             )
-            if send is None or (not send.size and batch <= 0 and link.next_offset < store.max_physical):
-                return
+            if send is None or (not send.size and batch <= 0 and link.next_offset < log_end):
+                break
             data = store.read_log(send.physical_offset, send.size) if send.size else b""
             if send.size and not data:
                 self.end(
@@ -248,13 +278,16 @@ class _SlaveConnection(asyncio.Protocol):
                 )
                 return
             send = Send(send.physical_offset, len(data))
-            self._transport.write(link.header(send, store.confirm_offset) + data)
+            pieces += link.header(send, store.confirm_offset), data
             link.sent(send, now)
             server.links.limit.use(send.size)
+        if pieces:
+            # In one write: each has its price, here and for the slave, which reads piece by piece then.
+            self._transport.write(b"".join(pieces))
 
     def _go_on(self) -> None:
         self._goes_on = False
-        self.pump()
+        self.send()
 
     def end(self, why: str) -> None:
         """Closes the connection; a reason is logged."""

@@ -330,7 +330,7 @@ class BrokerServer:
             now=self._clock.now,
             flush=self._flush_all,
             ask_for_master=self._registrar.register,
-            after_step=self._after_turn,
+            after_step=self._after_replication,
             save_epochs=lambda: self._epoch_file.write(self.broker.epochs),
             on_diverged=self._log_diverged,
         )
@@ -410,6 +410,9 @@ class BrokerServer:
 
     def _after_turn(self, now: int) -> None:
         self._turn_end.run(now)
+
+    def _after_replication(self, now: int) -> None:
+        self._turn_end.run_apart(now)
 
     def _saved(self, tables: Iterable[str], is_change: bool) -> None:
         names = list(tables)

@@ -16,7 +16,7 @@ from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.confirm import Confirm
 from orbitmq.store.queue.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable
 from orbitmq.store.queue.extension import ExtensionFiles
-from orbitmq.store.queue.units_cy import arrivals
+from orbitmq.store.queue.units_cy import arrivals, count_confirmed
 
 MANY_UNITS = 1_000
 """Units of a queue that were not visible are searched, not looked through one by one, where there are more.
@@ -41,6 +41,8 @@ class Arrivals:
         self._unwritten: deque[ConsumeQueue] = deque()
         """Queues with units that are new since the last `drain_unwritten`."""
         self._visible_end = 0
+        self._drained_end = -1
+        """Confirm offset of the last `drain`: without another one there is nothing new to see."""
 
     def begin(self) -> None:
         """Counts everything that is there as notified."""
@@ -51,6 +53,7 @@ class Arrivals:
         """Follows a log that has been cut: it is confirmed and shown up to there at most."""
         self.confirm.cut_to(physical_offset)
         self._visible_end = min(self._visible_end, physical_offset)
+        self._drained_end = -1
 
     def hide_all(self) -> None:
         """Shows nothing of what the log held at the start until it is confirmed anew: a log that another
@@ -68,6 +71,8 @@ class Arrivals:
     def replicas_reached(self, replicated: int | None) -> None:
         """Takes over up to where enough replicas hold the log; None: none has to."""
         confirm = self.confirm
+        if replicated == confirm.replicated:
+            return
         was_held = confirm.is_held
         confirm.replicated = replicated
         if replicated is not None and not was_held:
@@ -75,14 +80,14 @@ class Arrivals:
             for queue in self._table.all():
                 queue.visible = queue.max_offset
             self.begin()
+            self._drained_end = -1
         self._table.is_held = confirm.is_held
 
     def end(self, queue: ConsumeQueue) -> int:
         """The queue offset behind what readers see."""
         if not self._table.is_held:
             return queue.max_offset
-        if self.confirm.offset > self._visible_end:
-            self._show_confirmed()
+        self.show_confirmed()
         return queue.visible
 
     @property
@@ -99,21 +104,28 @@ class Arrivals:
 
     def show_confirmed(self) -> None:
         """Makes visible what has become safe."""
-        if self._table.is_held and self.confirm.offset > self._visible_end:
-            self._show_confirmed()
+        if self._table.is_held:
+            self._show_up_to(self.confirm.offset)
 
-    def _show_confirmed(self) -> None:
-        confirmed = self.confirm.offset
+    def _show_up_to(self, confirmed: int) -> None:
+        if confirmed <= self._visible_end:
+            return
         for queue in self.dirty:
-            end = queue.max_offset
-            if queue.visible < end and not self._is_confirmed(queue, end - 1, confirmed):
-                end = queue.visible
-                if queue.max_offset - end > MANY_UNITS:
-                    end = max(end, self._table.end_before(queue, confirmed) - 1)
-                while self._is_confirmed(queue, end, confirmed):
-                    end += 1
-            queue.visible = end
+            if queue.visible < queue.max_offset:
+                queue.visible = self._end_of_confirmed(queue, confirmed)
         self._visible_end = confirmed
+
+    def _end_of_confirmed(self, queue: ConsumeQueue, confirmed: int) -> int:
+        end = queue.visible
+        if end >= queue.tail_start:
+            return end + count_confirmed(queue.tail, end - queue.tail_start, confirmed)
+        if self._is_confirmed(queue, queue.max_offset - 1, confirmed):
+            return queue.max_offset
+        if queue.max_offset - end > MANY_UNITS:
+            end = max(end, self._table.end_before(queue, confirmed) - 1)
+        while self._is_confirmed(queue, end, confirmed):
+            end += 1
+        return end
 
     def _is_confirmed(self, queue: ConsumeQueue, queue_offset: int, confirmed: int) -> bool:
         unit = self._table.unit(queue, queue_offset)
@@ -140,7 +152,12 @@ class Arrivals:
         """Messages that became visible since the last call; only of the `wanted` queues, if given."""
         if not self.dirty:
             return []
-        self.show_confirmed()
+        if self._table.is_held:
+            confirmed = self.confirm.offset
+            if confirmed == self._drained_end:
+                return []
+            self._drained_end = confirmed
+            self._show_up_to(confirmed)
         arrived: list[Arrival] = []
         waiting: list[ConsumeQueue] = []
         for queue in self.dirty:

@@ -11,16 +11,22 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.records.queue_units import UNIT
+from orbitmq.protocol.records.queue_units import BLANK_SIZE, UNIT
 
 if cython.compiled:
     from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
         Reader,
+        Span,
         get_i32,
         get_i64,
+        i32_of,
+        i64_of,
         reader_over,
         span_of,
+        span_of_array,
     )
+
+_BLANK_SIZE = cython.declare(cython.int, BLANK_SIZE)
 
 
 def arrivals(
@@ -52,3 +58,26 @@ def count_valid(units: bytes) -> int:
             if physical_offset < 0 or size <= 0:
                 return i
     return count
+
+
+def count_confirmed(units: bytearray, first: cython.Py_ssize_t, confirmed: cython.longlong) -> int:
+    """Number of units from the `first` on, up to the first one whose message ends behind a physical offset.
+    A blank unit counts with what is in front of it.
+    """
+    place: cython.Py_ssize_t = max(0, first)
+    begin: cython.Py_ssize_t = place
+    count: cython.Py_ssize_t = len(units) // 20
+    size: cython.int
+    physical_offset: cython.longlong
+    if cython.compiled:
+        held: Span = span_of_array(units)
+    while place < count:
+        if cython.compiled:
+            physical_offset = i64_of(held, place * 20)
+            size = i32_of(held, place * 20 + 8)
+        else:
+            physical_offset, size, _ = UNIT.unpack_from(units, place * 20)
+        if physical_offset >= 0 and 0 < size != _BLANK_SIZE and physical_offset > confirmed - size:
+            break
+        place += 1
+    return place - begin
