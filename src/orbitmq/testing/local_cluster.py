@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from orbitmq.net.blocking import BlockingConnection
+from orbitmq.options.properties import parse_properties
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.requests.controller import ControllerGetReplicaInfo
 from orbitmq.protocol.requests.ha import GetBrokerHaStatus
@@ -207,7 +208,7 @@ class LocalCluster:
             for node in started:
                 self._await(node, self._is_ready(node), "is not ready")
         for node in self.nodes:
-            if node.kind == "slave":
+            if self._is_slave(node):
                 self._await(node, lambda node=node: self._follows(node), "does not follow its master")  # type: ignore[misc]
             elif node.kind == "replica":
                 self._await(node, lambda node=node: self._is_in_sync(node.group), "is not in sync")  # type: ignore[misc]
@@ -241,11 +242,25 @@ class LocalCluster:
                 **node.options,
                 "listenPort": port,
                 "storePathRootDir": str(self.data_folder(node.name)),
+                **self._changed_role(node),
             }
             config = folder / "node.conf"
             config.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
             what = ["broker", "--config", str(config), "--init"]
         self._run(node, [sys.executable, "-m", "orbitmq", *what, "--ready-file", str(ready)])
+
+    def _changed_role(self, node: Node) -> dict[str, str]:
+        """Role and id that an operator has given a broker since it was made: it keeps them over starts."""
+        config = self.data_dir / node.name / "node.conf"
+        if node.kind not in ("master", "slave") or not config.exists():
+            return {}
+        there = parse_properties(config.read_bytes(), str(config))
+        if (there.get("brokerRole") == "SLAVE") == (node.kind == "slave"):
+            return {}
+        return {name: there[name] for name in ("brokerRole", "brokerId") if name in there}
+
+    def _is_slave(self, node: Node) -> bool:
+        return bool(self._changed_role(node)) != (node.kind == "slave")
 
     def _run(self, node: Node, command: list[str]) -> None:
         folder = self.data_dir / node.name
@@ -291,7 +306,10 @@ class LocalCluster:
         )
 
     def _follows(self, slave: Node) -> bool:
-        master = next(node for node in self.nodes if node.group == slave.group and node.kind == "master")
+        masters = [one for one in self.nodes if one.group == slave.group and not self._is_slave(one)]
+        if not masters:
+            return False
+        master = masters[0]
         try:
             with (
                 BlockingConnection(slave.address) as at_slave,

@@ -34,6 +34,8 @@ RETRY_SECONDS = 1.0
 REFUSED_SECONDS = 5.0
 """The pause after the master, or this slave, has refused to go on."""
 ASK_SECONDS = 2.0
+UNKNOWN_SECONDS = 5.0
+"""For so long nobody may know the master before the log says so: it may be about to start."""
 TICK_SECONDS = 0.2
 CONNECT_TIMEOUT_SECONDS = 5.0
 SIGN_IN_TIMEOUT_SECONDS = 5.0
@@ -85,6 +87,7 @@ class HaClient:
         self._connection: _MasterConnection | None = None
         self._said = ""
         self._asked_at = -ASK_SECONDS
+        self._unknown_since: float | None = None
 
     async def run(self) -> None:
         """Connects, follows, and connects anew; ends with its task."""
@@ -92,6 +95,7 @@ class HaClient:
             pause = RETRY_SECONDS
             if not self._replication.ha_address:
                 await self._ask()
+            self._note_unknown()
             if self._replication.ha_address:
                 try:
                     await self._follow_once(self._replication.ha_address)
@@ -112,6 +116,18 @@ class HaClient:
                     log.exception("slave: following %s failed", self._replication.ha_address)
                     pause = REFUSED_SECONDS
             await asyncio.sleep(pause)
+
+    def _note_unknown(self) -> None:
+        if self._replication.ha_address:
+            self._unknown_since = None
+            return
+        time = asyncio.get_running_loop().time()
+        self._unknown_since = since = time if self._unknown_since is None else self._unknown_since
+        if time - since >= UNKNOWN_SECONDS:
+            self._say(
+                f"no name server knows a master of {self._settings.broker_name}: start it, make a slave "
+                "of the group its master, or set haMasterAddress"
+            )
 
     async def _ask(self) -> None:
         """Asks the name servers where the master is now, but not at every try: it is a registration."""
