@@ -31,7 +31,7 @@ def records(tmp_path: Path) -> Iterator[list[ScannedRecord]]:
 def empty(tmp_path: Path) -> Iterator[Structures]:
     """A store whose queues have no unit."""
     store = opened(tmp_path / "empty")
-    yield store._structures
+    yield store.structures
     store.close()
 
 
