@@ -1,4 +1,4 @@
-# Rows of the table that `message_cy.locate_records` makes: for the hot modules where they are compiled.
+# Rows of the table that `scanning_cy.locate_records` makes: for the hot modules where they are compiled.
 
 from orbitmq.protocol.buffers.bounded cimport Reader, Writer, get_native_i64, put_native_i64
 

@@ -26,7 +26,7 @@ except ModuleNotFoundError:
 
 from orbitmq.protocol.records import plain
 from orbitmq.protocol.records.checksums_cy import crc32, property_crc_holds
-from orbitmq.protocol.records.message import BLANK_BYTES, FIXED_BYTES, BadRecord, StoredMessage
+from orbitmq.protocol.records.message import BadRecord, StoredMessage
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
@@ -54,8 +54,18 @@ if cython.compiled:
     from cython.cimports.orbitmq.protocol.records.located import Parts  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.records.parts import (  # type: ignore[import-not-found]
         body_of,
+        born_host_of,
+        born_timestamp_of,
         find_parts,
+        flag_of,
+        physical_offset_of,
         properties_of_record,
+        queue_id_of,
+        queue_offset_of,
+        reconsume_times_of,
+        store_host_of,
+        store_timestamp_of,
+        sys_flag_of,
         topic_of,
     )
 
@@ -101,16 +111,16 @@ def _decode(
             text_of(topic_of(data, cython.address(parts))),
             body,
             bytes_of(properties_of_record(data, cython.address(parts))),
-            i32_of(at, 12),
-            i64_of(at, 20),
-            i64_of(at, 28),
-            i32_of(at, 16),
-            i32_of(at, 36),
-            i64_of(at, 40),
-            bytes_of(part_of(at, 48, parts.store_time - position - 48)),
-            i64_of(data, parts.store_time),
-            bytes_of(part_of(data, parts.store_time + 8, parts.body - parts.store_time - 24)),
-            i32_of(data, parts.body - 16),
+            queue_id_of(data, cython.address(parts)),
+            queue_offset_of(data, cython.address(parts)),
+            physical_offset_of(data, cython.address(parts)),
+            flag_of(data, cython.address(parts)),
+            sys_flag_of(data, cython.address(parts)),
+            born_timestamp_of(data, cython.address(parts)),
+            bytes_of(born_host_of(data, cython.address(parts))),
+            store_timestamp_of(data, cython.address(parts)),
+            bytes_of(store_host_of(data, cython.address(parts))),
+            reconsume_times_of(data, cython.address(parts)),
             i64_of(data, parts.body - 12),
             i32_of(at, 8),
             i32_of(at, 0),
@@ -135,16 +145,8 @@ def decode_records(buf: Any, check_crc: bool = True) -> tuple[list[StoredMessage
             position += record.size
         except BadRecord as error:
             bad.append(error)
-            position = _after_bad(buf, position)
+            position = plain.behind_bad_record(buf, position)
     return records, bad
-
-
-def _after_bad(buf: Any, position: int) -> int:
-    """The place behind a bad record, which is the end where its size cannot be believed."""
-    end = len(buf)
-    size = int.from_bytes(buf[position : position + 4], "big", signed=True)
-    is_known = end - position >= BLANK_BYTES and FIXED_BYTES <= size <= end - position
-    return position + size if is_known else end
 
 
 # ---- records whose fields are read when somebody asks for them ----
@@ -168,7 +170,7 @@ def split_records(buf: Any) -> tuple[list[SplitRecord], list[BadRecord]]:
             position += len(record[3]) + len(record[4]) + len(record[5])
         except BadRecord as error:
             bad.append(error)
-            position = _after_bad(buf, position)
+            position = plain.behind_bad_record(buf, position)
     return records, bad
 
 
@@ -188,9 +190,9 @@ def _split(buf: Any, position: cython.Py_ssize_t) -> tuple:  # type: ignore[type
         if i32_of(data, position + 8) != crc32(body):
             raise BadRecord("the body does not have its checksum", position)
         return (
-            i64_of(data, position + 20),
-            i32_of(data, position + 36),
-            i32_of(data, parts.body - 16),
+            queue_offset_of(data, cython.address(parts)),
+            sys_flag_of(data, cython.address(parts)),
+            reconsume_times_of(data, cython.address(parts)),
             body,
             bytes_of(properties_of_record(data, cython.address(parts))),
             _without_body(data, cython.address(parts)),
@@ -253,11 +255,11 @@ def read_header(buf: Any, position: cython.Py_ssize_t = 0) -> RecordHeader:
         return (
             i32_of(data, position),
             i32_of(data, position + 4),
-            i32_of(data, position + 12),
-            i64_of(data, position + 20),
-            i64_of(data, position + 28),
-            i32_of(data, position + 36),
-            i64_of(data, parts.store_time),
+            queue_id_of(data, cython.address(parts)),
+            queue_offset_of(data, cython.address(parts)),
+            physical_offset_of(data, cython.address(parts)),
+            sys_flag_of(data, cython.address(parts)),
+            store_timestamp_of(data, cython.address(parts)),
         )
     finally:
         PyBuffer_Release(cython.address(view))

@@ -1,7 +1,18 @@
-# The parts of a record and the checks of their lengths: for the hot modules where they are compiled. The twin for the
-# interpreter is `plain.parts_of`, which also has the words for each fault.
+# The parts of a record, the checks of their lengths, and the fields in them: for the hot modules where they are
+# compiled. The layout of a record is in `message_cy`. The twin for the interpreter is `plain.parts_of`, which also has
+# the words for each fault.
 
-from orbitmq.protocol.buffers.bounded cimport Span, byte_of, find_byte, i16_of, i32_of, is_ascii, part_of, text_of
+from orbitmq.protocol.buffers.bounded cimport (
+    Span,
+    byte_of,
+    find_byte,
+    i16_of,
+    i32_of,
+    i64_of,
+    is_ascii,
+    part_of,
+    text_of,
+)
 from orbitmq.protocol.records.located cimport Parts
 
 
@@ -90,3 +101,64 @@ cdef inline bint find_parts(Span data, Py_ssize_t position, Py_ssize_t end, Part
     if not find_lengths(data, position, position + size, parts):
         return False
     return is_text(topic_of(data, parts)) and find_byte(properties_of_record(data, parts), 0) < 0
+
+
+# ---- fields of a record whose parts were found ----
+
+
+cdef inline int queue_id_of(Span data, const Parts *parts) noexcept nogil:
+    return i32_of(data, parts.record + 12)
+
+
+cdef inline int flag_of(Span data, const Parts *parts) noexcept nogil:
+    return i32_of(data, parts.record + 16)
+
+
+cdef inline long long queue_offset_of(Span data, const Parts *parts) noexcept nogil:
+    return i64_of(data, parts.record + 20)
+
+
+cdef inline long long physical_offset_of(Span data, const Parts *parts) noexcept nogil:
+    return i64_of(data, parts.record + 28)
+
+
+cdef inline Span physical_offset_bytes(Span data, const Parts *parts) noexcept nogil:
+    return part_of(data, parts.record + 28, 8)
+
+
+cdef inline int sys_flag_of(Span data, const Parts *parts) noexcept nogil:
+    return i32_of(data, parts.record + 36)
+
+
+cdef inline long long born_timestamp_of(Span data, const Parts *parts) noexcept nogil:
+    return i64_of(data, parts.record + 40)
+
+
+cdef inline Span born_host_of(Span data, const Parts *parts) noexcept nogil:
+    return part_of(data, parts.record + 48, parts.store_time - parts.record - 48)
+
+
+cdef inline long long store_timestamp_of(Span data, const Parts *parts) noexcept nogil:
+    return i64_of(data, parts.store_time)
+
+
+cdef inline Span store_host_of(Span data, const Parts *parts) noexcept nogil:
+    return part_of(data, parts.store_time + 8, parts.body - parts.store_time - 24)
+
+
+cdef inline int reconsume_times_of(Span data, const Parts *parts) noexcept nogil:
+    return i32_of(data, parts.body - 16)
+
+
+cdef inline bint is_compressed(int sys_flag) noexcept nogil:
+    return sys_flag & 0x1 != 0
+
+
+cdef inline bint is_unpublished(int sys_flag) noexcept nogil:
+    """True for half messages (0x4) and those that were rolled back (0xC)."""
+    return sys_flag & 0x4 != 0
+
+
+cdef inline bint is_inner_batch(int sys_flag) noexcept nogil:
+    """True if the record holds several messages."""
+    return sys_flag & 0xC0 == 0xC0

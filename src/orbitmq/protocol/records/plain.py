@@ -149,6 +149,13 @@ def topic_text(buf: Any, at: int, length: int, position: int) -> str:
         raise BadRecord("the topic is not UTF-8", position) from None
 
 
+def behind_bad_record(buf: Any, position: int) -> int:
+    """The position behind a bad record; the end of the buffer if the size that it names cannot be right."""
+    end = len(buf)
+    size = int.from_bytes(buf[position : position + 4], "big", signed=True)
+    return position + size if FIXED_BYTES <= size <= end - position else end
+
+
 def bad_record(buf: Any, position: int, end: int) -> BadRecord:
     """The error that says what is wrong with a record of which `find_parts` gave nothing."""
     try:

@@ -19,7 +19,6 @@ if cython.compiled:
         Span,
         byte_of,
         bytes_of,
-        find_byte,
         find_end,
         is_ascii,
         is_there,
@@ -36,6 +35,9 @@ if cython.compiled:
         hash_on,
         tag_hash,
     )
+    from cython.cimports.orbitmq.protocol.records.property_entries import (  # type: ignore[import-not-found]
+        next_property,
+    )
 
 
 def decode_properties(properties: bytes | str) -> dict[str, str]:
@@ -43,19 +45,13 @@ def decode_properties(properties: bytes | str) -> dict[str, str]:
     result: dict[str, str] = {}
     if cython.compiled and isinstance(properties, bytes):
         whole: Span = span_of(properties)
-        part: Span
-        at: cython.Py_ssize_t = 0
-        stop: cython.Py_ssize_t
-        middle: cython.Py_ssize_t
-        while at < whole.size:
-            stop = find_end(whole, 2, at)
-            part = part_of(whole, at, stop - at)
-            middle = find_byte(part, 1)
-            if 0 < middle < part.size - 1:
-                result[replaced_text_of(part_of(part, 0, middle))] = replaced_text_of(
-                    rest_of(part, middle + 1)
-                )
-            at = stop + 1
+        name_part: Span = no_span()
+        value_part: Span = no_span()
+        place: cython.Py_ssize_t = 0
+        while next_property(
+            whole, cython.address(place), cython.address(name_part), cython.address(value_part)
+        ):
+            result[replaced_text_of(name_part)] = replaced_text_of(value_part)
         return result
     text = properties if isinstance(properties, str) else properties.decode("utf-8", "replace")
     for entry in text.split("\x02"):

@@ -31,7 +31,6 @@ if cython.compiled:
         Writer,
         bytes_of,
         i32_of,
-        i64_of,
         is_same,
         is_there,
         no_span,
@@ -45,7 +44,12 @@ if cython.compiled:
     from cython.cimports.orbitmq.protocol.records.parts import (  # type: ignore[import-not-found]
         body_of,
         find_parts,
+        physical_offset_of,
         properties_of_record,
+        queue_id_of,
+        queue_offset_of,
+        store_timestamp_of,
+        sys_flag_of,
         topic_of,
     )
 
@@ -176,6 +180,7 @@ def _scan(
     data: Span
     at: Span
     parts: Parts
+    claimed: cython.longlong
     topic: str = ""
     last_topic: Span = no_span()
     records: list[ScannedRecord] = []
@@ -197,8 +202,9 @@ def _scan(
                 reason = bad_record(buf, start, end).reason
                 break
             reason = _wrong_checksum(buf, data, cython.address(parts), check_crc, check_property_crc)
-            if not reason and i64_of(at, 28) != base + start:
-                reason = f"a record for physical offset {i64_of(at, 28)} is at {base + start}"
+            claimed = physical_offset_of(data, cython.address(parts))
+            if not reason and claimed != base + start:
+                reason = f"a record for physical offset {claimed} is at {base + start}"
             if reason:
                 break
             # Neighbours mostly have the same topic.
@@ -216,15 +222,14 @@ def _scan(
 @cython.inline
 def _scanned(data: Span, parts: cython.pointer[Parts], base: cython.longlong, topic: str) -> tuple:  # type: ignore[type-arg]
     """Compiled only."""
-    begin: cython.Py_ssize_t = parts.record
     properties: bytes = bytes_of(properties_of_record(data, parts))
     return (
-        base + begin,
+        base + parts.record,
         parts.size,
-        i32_of(data, begin + 12),
-        i64_of(data, begin + 20),
-        i64_of(data, parts.store_time),
-        i32_of(data, begin + 36),
+        queue_id_of(data, parts),
+        queue_offset_of(data, parts),
+        store_timestamp_of(data, parts),
+        sys_flag_of(data, parts),
         topic,
         tags_code(properties),
         properties,
