@@ -19,7 +19,7 @@ from orbitmq.protocol.records.ids import pack_host
 from orbitmq.spark.offline.options import OfflineOptions
 from orbitmq.spark.offline.planning import plan
 from orbitmq.spark.offline.reader import read_work
-from orbitmq.spark.read import arrow_cy
+from orbitmq.spark.read import collecting_cy
 from orbitmq.spark.read.columns import NAMES
 
 COLUMNS: Mapping[str, str] = {
@@ -83,7 +83,7 @@ def scan(folder: Path, columns: str) -> tuple[int, float]:
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
 def main(megabytes: int, rounds: int) -> None:
     """Print ns of CPU per record, the best of some rounds."""
-    built = "compiled" if str(arrow_cy.__file__).endswith((".so", ".pyd")) else "interpreted"
+    built = "compiled" if str(collecting_cy.__file__).endswith((".so", ".pyd")) else "interpreted"
     click.echo(
         f"The scanner is {built}.\n\n| body | columns | ns per record | MB/s |\n| --- | --- | --- | --- |"
     )

@@ -36,7 +36,8 @@ from orbitmq.protocol.requests.pop import AckMessage, PopMessage
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
 from orbitmq.protocol.requests.transaction import EndTransaction
-from orbitmq.spark.read.arrow_cy import COLUMN_TYPES, MAX_QUEUE_OFFSET, RecordScanner
+from orbitmq.spark.read.column_types import COLUMN_TYPES, MAX_QUEUE_OFFSET
+from orbitmq.spark.read.scanner import RecordScanner
 from orbitmq.store import PendingMessage
 from orbitmq.store.index import index_cy
 from orbitmq.store.queue.records_cy import record_offsets

@@ -69,7 +69,14 @@ MET_IN = {
     },
     "protocol/records/scanning_cy.py": {"locate_records": "records", "scan_records": "records"},
     "protocol/remoting/header_cy.py": {"decode_frames": "headers"},
-    "spark/read/arrow_cy.py": {"RecordScanner": "columns"},
+    "spark/read/batch_builder_cy.py": {
+        "BatchBuilder": "columns",
+        "HostTexts": "columns",
+        "new_batch": "columns",
+    },
+    "spark/read/collecting_cy.py": {"collect_records": "columns"},
+    "spark/read/column_builders_cy.py": {"BufferBuilder": "columns", "ColumnBuilder": "columns"},
+    "spark/read/selection_cy.py": {"Selection": "columns"},
     "store/index/index_cy.py": {
         "find_entries": "index_chains",
         "first_entry": "index_chains",

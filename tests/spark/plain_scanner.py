@@ -18,7 +18,7 @@ V2_MAGIC = -626843477
 
 
 class PlainScanner:
-    """The interface of `orbitmq.spark.read.arrow_cy.RecordScanner`."""
+    """The interface of `orbitmq.spark.read.scanner.RecordScanner`."""
 
     def __init__(self, columns: tuple[str, ...], *, topic: str | None = None, tags: Any = None) -> None:
         self._columns = columns

@@ -23,8 +23,8 @@ from orbitmq.spark.offline.columns import (
 from orbitmq.spark.offline.options import COLUMN, ONLY, OfflineOptions
 from orbitmq.spark.offline.planning import BadPlace, Work, plan, without_queues
 from orbitmq.spark.offline.scanning import RangeReader
-from orbitmq.spark.read.arrow_cy import RecordScanner
 from orbitmq.spark.read.columns import BROKER_NAME, columns_asked
+from orbitmq.spark.read.scanner import RecordScanner
 
 
 class BadRecords(SparkSourceError):

@@ -22,7 +22,7 @@ from orbitmq.spark.offline.records import (
     sound_record_at,
 )
 from orbitmq.spark.offline.storage import View, open_folder
-from orbitmq.spark.read.arrow_cy import RecordScanner
+from orbitmq.spark.read.scanner import RecordScanner
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from orbitmq.spark.errors import BadOption
-from orbitmq.spark.read.arrow_cy import COLUMN_TYPES
+from orbitmq.spark.read.column_types import COLUMN_TYPES
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

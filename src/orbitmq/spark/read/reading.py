@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.spark.errors import SparkSourceError
-from orbitmq.spark.read.arrow_cy import RecordScanner
 from orbitmq.spark.read.cluster import Cluster
 from orbitmq.spark.read.columns import BROKER_NAME, arrow_schema
 from orbitmq.spark.read.options import ReadOptions
 from orbitmq.spark.read.planning import OffsetRange, Queue
 from orbitmq.spark.read.pulling import QueuePuller, log_loss, refuse_loss
+from orbitmq.spark.read.scanner import RecordScanner
 
 log = logging.getLogger(__name__)
 

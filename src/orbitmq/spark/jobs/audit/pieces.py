@@ -15,7 +15,8 @@ from orbitmq.protocol.records.properties_cy import index_hashes
 from orbitmq.spark.offline.planning import BadPlace, Work
 from orbitmq.spark.offline.scanning import RangeReader
 from orbitmq.spark.offline.storage import open_folder
-from orbitmq.spark.read.arrow_cy import COLUMN_TYPES, RecordScanner
+from orbitmq.spark.read.column_types import COLUMN_TYPES
+from orbitmq.spark.read.scanner import RecordScanner
 
 BATCH_BYTES = 8 << 20
 UNIT = np.dtype([("physical", ">i8"), ("size", ">i4"), ("code", ">i8")])

@@ -15,9 +15,9 @@ from orbitmq.protocol.errors import BrokerRefused, NotFound, OrbitError
 from orbitmq.protocol.records.ids import parse_offset_message_id
 from orbitmq.protocol.requests.pull import QueryMessage, ViewMessageById
 from orbitmq.spark.lake.state import LakeState
-from orbitmq.spark.read.arrow_cy import RecordScanner
 from orbitmq.spark.read.cluster import Cluster
 from orbitmq.spark.read.planning import Queue
+from orbitmq.spark.read.scanner import RecordScanner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
