@@ -333,9 +333,9 @@ async def test_an_answer_that_would_leave_behind_the_lease_does_not_leave(group:
     await until(lambda: role(first) is Role.MASTER)
     await group.send(first, b"known")
     # As just after a pause of the process: it is master by what it knows, and its lease is over.
-    mode = first._controller_mode
+    mode = first.controller_mode
     mode._try_change = AsyncMock()  # type: ignore[method-assign]
-    mode._lease = Lease(0)
+    mode.lease = Lease(0)
     mode._beat = AsyncMock()  # type: ignore[method-assign]
     with pytest.raises(NetError):
         await group.send(first, b"stored, not acknowledged")
@@ -382,7 +382,7 @@ async def test_among_equals_the_smallest_priority_is_elected(group: Group) -> No
 async def test_slaves_that_have_all_join_no_sooner_than_the_next_look_at_the_set(group: Group) -> None:
     first = await group.start("one", checkSyncStateSetPeriod=3_600_000)
     await until(lambda: role(first) is Role.MASTER)
-    await until(lambda: bool(first._controller_mode._set_looked_ms))  # the first look is at once
+    await until(lambda: bool(first.controller_mode._set_looked_ms))  # the first look is at once
     second = await group.start("two")
     for n in range(3):
         assert (await group.send(first, b"%d" % n)).code == ResponseCode.SUCCESS
@@ -509,8 +509,8 @@ async def test_clocks_that_are_set_elect_nobody_and_stop_nobody(
     for jump_s in (-3_600, 86_400):
         # Not time.time: gRPC makes deadlines of it, which its C part holds to the true clock.
         monkeypatch.setattr(time, "time_ns", lambda jump_s=jump_s: true_ns() + jump_s * 1_000_000_000)
-        beats = first._controller_mode._lease
-        await until(lambda beats=beats: first._controller_mode._lease != beats)  # type: ignore[misc]
+        beats = first.controller_mode.lease
+        await until(lambda beats=beats: first.controller_mode.lease != beats)  # type: ignore[misc]
         assert (await group.send(first, b"as before")).code == ResponseCode.SUCCESS
         # The next controller lives by the clock as it was set.
         await group.stop_controller()

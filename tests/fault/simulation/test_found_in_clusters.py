@@ -13,6 +13,7 @@ from orbitmq.net.errors import NetError
 from orbitmq.protocol.requests.controller import ControllerAlterSyncStateSet
 from orbitmq.server.ha.controller_client import ControllerClient
 from orbitmq.server.ha.controller_mode import ControllerMode
+from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.testing.simulation.cluster import Cluster, Fault
 from orbitmq.testing.simulation.cluster_run import run
 from orbitmq.testing.simulation.loop import on_node
@@ -44,6 +45,12 @@ def members(cluster: Cluster) -> tuple[BrokerMachine, BrokerMachine]:
     """The master, and a slave of its group."""
     group = cluster.groups[0]
     return group.master, next(one for one in group.members if one is not group.master)
+
+
+def run_task(server: BrokerServer, name: str, now: int) -> None:
+    """Runs a periodic task of a broker, and ends the turn."""
+    (task,) = (task for task in server.periodic_tasks if task.name == name)
+    task.run(now)
 
 
 def store_of(broker: BrokerMachine) -> Any:
@@ -100,7 +107,7 @@ def test_a_message_waits_for_a_member_that_is_about_to_join(monkeypatch: pytest.
             ):
                 before = store.max_physical
                 store.append(message(1, topic="T"), master.clock.now())
-                server._after_turn(master.clock.now())
+                run_task(server, "sample statistics", master.clock.now())
                 confirmed.append((before, store.confirm_offset))
             return await real(self, request)
 
@@ -157,7 +164,7 @@ def test_a_message_waits_for_a_member_that_joined_without_its_master_hearing_of_
         assert await cluster.until(lambda: bool(ends))
         for _ in range(15):
             await asyncio.sleep(0.1)
-            server._after_turn(master.clock.now())
+            run_task(server, "sample statistics", master.clock.now())
             assert in_sync(cluster) > 1
             assert store.confirm_offset <= ends[0] < store.max_physical
 
@@ -208,7 +215,7 @@ def test_what_a_replaced_master_told_name_servers_before_does_not_take_its_place
             network.cut_link(*link)
         server = master.server
         assert server is not None
-        on_node(master.node, lambda: cluster.loop.create_task(server._registrar.register()))
+        on_node(master.node, lambda: run_task(server, "register", master.clock.now()))
         assert await cluster.until(lambda: group.master is not master and cluster.has_master(group))
         await asyncio.sleep(1)
         for link in links:

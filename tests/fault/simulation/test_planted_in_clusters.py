@@ -53,10 +53,10 @@ def a_master_goes_on_behind_its_lease_in_any_epoch(monkeypatch: pytest.MonkeyPat
     real = ControllerMode._take
 
     async def take(mode: ControllerMode, elected: Any) -> None:
-        if mode._broker.replication.epoch == 0 or elected.master_id == mode._id:
+        if mode._broker.replication.epoch == 0 or elected.master_id == mode.broker_id:
             await real(mode, elected)
         else:
-            await real(mode, elected._replace(master_id=mode._id, master_address="here"))
+            await real(mode, elected._replace(master_id=mode.broker_id, master_address="here"))
 
     monkeypatch.setattr(ControllerMode, "_take", take)
 

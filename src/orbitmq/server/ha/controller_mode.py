@@ -97,8 +97,10 @@ class ControllerMode:
         addresses = parse_addresses(broker.settings.controller_addr)
         timeout_ms = min(MAX_REQUEST_MS, broker.settings.controller_heart_beat_timeout_mills / 3)
         self._controllers = ControllerClient(addresses, self._pool, timeout_ms)
-        self._lease = Lease()
-        self._id = identity_file.read() or 0
+        self.lease = Lease()
+        """For so long it may go on as master."""
+        self.broker_id = identity_file.read() or 0
+        """The id that the controller gave it; 0 before."""
         self._registered = False
         self._master = ""
         """Address of the master that this slave follows."""
@@ -115,7 +117,7 @@ class ControllerMode:
     @property
     def may_answer(self) -> bool:
         """False for a master whose lease is over: another one may have been elected."""
-        return self._broker.replication.role is not Role.MASTER or self._lease.holds(self._now())
+        return self._broker.replication.role is not Role.MASTER or self.lease.holds(self._now())
 
     def wake(self) -> None:
         """Has the controller asked soon: there was a notice, or a member's connection has ended."""
@@ -137,12 +139,12 @@ class ControllerMode:
     async def _join(self) -> None:
         """Gets an id, once and for all, and registers this address. Raises OrbitError, OSError."""
         identity = self._broker.identity
-        if not self._id:
-            self._id = await self._apply()
-        request = ControllerRegisterBroker(identity.cluster, identity.name, self._id, identity.address)
+        if not self.broker_id:
+            self.broker_id = await self._apply()
+        request = ControllerRegisterBroker(identity.cluster, identity.name, self.broker_id, identity.address)
         await self._controllers.call(request)
         self._registered = True
-        log.info("registered with the controller as %d of %s", self._id, identity.name)
+        log.info("registered with the controller as %d of %s", self.broker_id, identity.name)
 
     async def _apply(self) -> int:
         identity, loop = self._broker.identity, asyncio.get_running_loop()
@@ -198,7 +200,7 @@ class ControllerMode:
                 identity.cluster,
                 identity.address,
                 identity.name,
-                self._id,
+                self.broker_id,
                 epoch=broker.epochs.last,
                 max_offset=broker.store.max_physical,
                 confirm_offset=broker.store.confirm_offset,
@@ -206,8 +208,8 @@ class ControllerMode:
                 election_priority=settings.broker_election_priority,
             )
         )
-        had_one = self._lease.holds(self._now())
-        self._lease = Lease.of(sent_ms, timeout_ms)
+        had_one = self.lease.holds(self._now())
+        self.lease = Lease.of(sent_ms, timeout_ms)
         if not had_one:
             self._news.set()
 
@@ -227,7 +229,7 @@ class ControllerMode:
                         "another one may have been elected",
                         self._broker.identity.name,
                     )
-                    await self._try_change(RoleChange(Role.UNKNOWN, self._id))
+                    await self._try_change(RoleChange(Role.UNKNOWN, self.broker_id))
 
     # The role.
 
@@ -271,7 +273,7 @@ class ControllerMode:
             # A controller on a new store learns of the epochs that there were from heartbeats.
             await self._beat()
             elected = await self._controllers.call(
-                ControllerElectMaster(identity.cluster, identity.name, self._id, False, self._now())
+                ControllerElectMaster(identity.cluster, identity.name, self.broker_id, False, self._now())
             )
             master_id, address, epoch = elected.master_broker_id, elected.master_address, elected.master_epoch
             members = set() if elected.body is None else elected.body.sync_state_set
@@ -291,7 +293,7 @@ class ControllerMode:
             return
         if replication.role is Role.UNKNOWN and not await self._cut():
             return
-        if elected.master_id != self._id:
+        if elected.master_id != self.broker_id:
             if replication.role is not Role.SLAVE or (self._master, replication.epoch) != (
                 elected.master_address,
                 elected.epoch,
@@ -306,11 +308,13 @@ class ControllerMode:
             # controllers elect anew when a master registers, in a new epoch; Apache's leave it at this one.
             self._last_mastership, self._registered = 0, False
             return
-        if not self._lease.holds(self._now()):
+        if not self.lease.holds(self._now()):
             # The heartbeats of a broker that has come back are refused until it has its master's epoch.
             await self._beat()
         log.info("this broker is master of %s in epoch %d", broker.identity.name, elected.epoch)
-        self._in_sync.begin(self._id, elected.ids | {self._id}, elected.set_epoch, broker.store.max_physical)
+        self._in_sync.begin(
+            self.broker_id, elected.ids | {self.broker_id}, elected.set_epoch, broker.store.max_physical
+        )
         if await self._try_change(RoleChange(Role.MASTER, 0, waits_for_replicas=True, epoch=elected.epoch)):
             self._master = ""
             self._last_mastership = elected.epoch
@@ -329,7 +333,7 @@ class ControllerMode:
                 self._broker.identity.name,
                 elected.epoch,
             )
-            await self._try_change(RoleChange(Role.UNKNOWN, self._id, epoch=elected.epoch))
+            await self._try_change(RoleChange(Role.UNKNOWN, self.broker_id, epoch=elected.epoch))
         try:
             reply = await self._pool.call(elected.master_address, ExchangeBrokerHaInfo(), MASTER_TIMEOUT_MS)
         except OrbitError as error:
@@ -341,7 +345,7 @@ class ControllerMode:
             return
         change = RoleChange(
             Role.SLAVE,
-            self._id,
+            self.broker_id,
             master_address=elected.master_address,
             master_ha_address=reply.master_ha_address,
             epoch=elected.epoch,
@@ -372,7 +376,7 @@ class ControllerMode:
             )
             self._master = ""
             self._to_cut = physical_offset
-            if await self._try_change(RoleChange(Role.UNKNOWN, self._id)):
+            if await self._try_change(RoleChange(Role.UNKNOWN, self.broker_id)):
                 await self._cut()
         self._news.set()
 
@@ -436,7 +440,7 @@ class ControllerMode:
         broker.store.replicas_reached(broker.promise.replicated)
         request = ControllerAlterSyncStateSet(
             broker.identity.name,
-            self._id,
+            self.broker_id,
             epoch,
             self._now(),
             SyncStateSet(set(wanted), in_sync.epoch),
@@ -463,7 +467,7 @@ class ControllerMode:
         info = await self._controllers.call(ControllerGetReplicaInfo(self._broker.identity.name))
         if self._broker.replication.epoch != epoch:
             return False
-        if (info.master_broker_id, info.master_epoch) != (self._id, epoch) or info.body is None:
+        if (info.master_broker_id, info.master_epoch) != (self.broker_id, epoch) or info.body is None:
             self._news.set()
             return False
         self._in_sync.known(info.body.sync_state_set or (), info.body.sync_state_set_epoch)

@@ -75,7 +75,8 @@ class BrokerServer:
         self._background = BackgroundTasks()
         self._stopped = False
         self._epoch_file = EpochFile(self._file_of(settings.store_path_epoch_file, "epochFileCheckpoint"))
-        self._controller_mode: ControllerMode
+        self.controller_mode: ControllerMode
+        """Only where enableControllerMode is set."""
         self._has_parts = False
         """Set once everything is made that `stop` has to end."""
         self._tasks: RoleTasks
@@ -153,8 +154,8 @@ class BrokerServer:
             backlog=settings.server_socket_backlog,
         )
         if settings.enable_controller_mode:
-            self._controller_mode = self._make_controller_mode()
-            self.turns.listener.flushes.may_answer = lambda: self._controller_mode.may_answer
+            self.controller_mode = self._make_controller_mode()
+            self.turns.listener.flushes.may_answer = lambda: self.controller_mode.may_answer
         try:
             await self.replication.start()
         except CannotListen:
@@ -171,7 +172,7 @@ class BrokerServer:
         # A name server that does not answer holds nobody up: it hears of us when it is back.
         await asyncio.wait({first}, timeout=FIRST_REGISTRATION_SECONDS)
         if settings.enable_controller_mode:
-            self._background.start(self._controller_mode.run(), "controller mode")
+            self._background.start(self.controller_mode.run(), "controller mode")
         if settings.enable_slave_acting_master:
             self._roles.acting = acting = self._make_acting()
             self._background.start(acting.run(), "the work of the master")
@@ -290,7 +291,7 @@ class BrokerServer:
             self._table_changes,
             background=self._background,
             flush=threads.flush,
-            on_role_news=lambda: self._controller_mode.wake(),
+            on_role_news=lambda: self.controller_mode.wake(),
             now=now,
         )
         self._has_parts = True
@@ -358,7 +359,7 @@ class BrokerServer:
         )
 
     def _log_diverged(self, common_end: int) -> None:
-        self._background.start(self._controller_mode.cut_to(common_end), "cut of the log")
+        self._background.start(self.controller_mode.cut_to(common_end), "cut of the log")
 
     def _file_of(self, option: str | None, name: str) -> Path:
         return Path(option or f"{self.settings.store_path_root_dir}/{name}").expanduser()

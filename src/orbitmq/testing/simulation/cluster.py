@@ -299,7 +299,7 @@ class Cluster:
         if self._has_the_groups_log(group, broker):
             may_lead = role is Role.MASTER or mode.is_sync
             group.ledger.observe(broker, may_lead=may_lead)
-        if role is Role.MASTER and server._controller_mode.may_answer:
+        if role is Role.MASTER and server.controller_mode.may_answer:
             group.ledger.writes(broker, epoch)
 
     def _has_the_groups_log(self, group: Group, broker: BrokerMachine) -> bool:
@@ -569,9 +569,9 @@ class Cluster:
     def wipe(self, broker: BrokerMachine) -> None:
         """Puts an empty disk into the machine of a broker that does not run."""
         self.note(f"{broker.name} has an empty disk")
-        mode = getattr(broker.server, "_controller_mode", None)
+        mode = getattr(broker.server, "controller_mode", None)
         if mode is not None:
-            broker.gone_ids.add(mode._id)
+            broker.gone_ids.add(mode.broker_id)
         disk = MemoryDisk(self.chance)
         disk.now_ms = broker.clock.now
         broker.wipe(disk)

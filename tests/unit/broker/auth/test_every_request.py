@@ -477,7 +477,7 @@ async def test_half_messages_are_shown_to_those_who_may_send_to_their_topic(tmp_
             later += 40_000
             while here.broker.broker.check_back.tick(later):
                 pass
-            here.broker._after_turn(later)
+            here.run_task("sample statistics", later)
             assert await anns.settle() == []
             asked += await bobs.settle("other")
         assert {one.code for one in asked} == {39}

@@ -116,7 +116,7 @@ async def test_a_held_call_is_refused_before_any_message_comes(
         try:
             lost = await held(server, anns, request_)
             auth.delete_user("ann")
-            server.broker._after_turn(0)
+            server.run_task("sample statistics", server.now())
             with pytest.raises(BrokerRefused) as refused:
                 await asyncio.wait_for(lost, 30)
             assert refused.value.code == ResponseCode.NO_PERMISSION

@@ -15,7 +15,7 @@ from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET, LAST_OFFSET, ConsumerOptions
 from orbitmq.protocol.bodies.offset import ResetOffsetBody
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.requests.client import GetConsumerListByGroup, Heartbeat
+from orbitmq.protocol.requests.client import GetConsumerListByGroup, GetConsumerRunningInfo, Heartbeat
 from orbitmq.protocol.requests.offset import (
     QueryConsumerOffset,
     ResetConsumerClientOffset,
@@ -55,8 +55,9 @@ async def test_it_takes_every_queue_and_tells_no_broker_how_far_it_is(
         await seen.count(3)
         assert reader.client_id == "10.0.0.9@DEFAULT"
         assert len(reader.queues) == 3
-        assert reader._serving is not None
-        assert reader._serving._properties()["messageModel"] == "BROADCASTING"
+        connection = next(one for one in broker.connections if not one.is_closed)
+        info = (await connection.call(GetConsumerRunningInfo("g", reader.client_id), 30_000)).body
+        assert info.properties["messageModel"] == "BROADCASTING"
     [group] = json.loads(broker.of(Heartbeat)[-1].body.to_json())["consumerDataSet"]
     assert group["messageModel"] == "BROADCASTING"
     assert [row["topic"] for row in group["subscriptionDataSet"]] == ["T"]
