@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.protocol.bodies.topic import TopicConfig
-from orbitmq.protocol.handles.pop import REVIVE_GROUP, pop_retry_topic
+from orbitmq.protocol.handles.pop import pop_retry_topic
 from orbitmq.protocol.requests.group import DeleteSubscriptiongroup
 from orbitmq.protocol.requests.topic import DeleteTopicInBroker
 from tests.kit.pop import GROUP, NOW, TOPIC, PopWorld, bodies
@@ -69,55 +69,6 @@ def test_an_acknowledgement_that_still_waits_is_not_overtaken_by_a_late_one(make
     assert world.pop() == []
 
 
-def test_what_is_not_acknowledged_comes_again_from_the_retry_topic_and_not_before_its_time(
-    make: Make,
-) -> None:
-    world = make(popFromRetryProbability=0)
-    world.send(3)
-    kept, *_, lost = world.pop(invisible_time=10_000)
-    world.ack(kept)
-    world.wait(9_900)
-    assert world.pop() == []
-    world.wait(5_000)
-    again = world.pop()
-    assert sorted(bodies(again)) == [b"m1", b"m2"]
-    for got in again:
-        assert got.record.topic == TOPIC
-        assert got.topic == RETRY
-        assert got.record.reconsume_times == 1
-        assert got.record.property_map()["1ST_POP_TIME"] == str(lost.handle.pop_time)
-        assert got.record.property_map()["ORIGIN_GROUP"] == GROUP
-        world.ack(got)
-    world.wait(60_000)
-    assert world.pop() == []
-
-
-def test_every_revival_counts_one_more_delivery(make: Make) -> None:
-    world = make(popFromRetryProbability=0)
-    world.send()
-    times = []
-    for _ in range(4):
-        (got,) = world.pop(invisible_time=3000)
-        times.append(got.record.reconsume_times)
-        world.wait(8_000)
-    assert times == [0, 1, 2, 3]
-    (config,) = [world.broker.topics.require(RETRY)]
-    assert (config.read_queue_nums, config.perm) == (1, 6)
-    assert world.broker.topics.get(pop_retry_topic(RETRY, GROUP)) is None
-
-
-def test_an_acknowledgement_after_the_time_is_over_counts_until_the_message_is_given_again(
-    make: Make,
-) -> None:
-    world = make()
-    world.send()
-    (got,) = world.pop(invisible_time=3000)
-    world.wait(3_500)
-    world.ack(got)
-    world.wait(30_000)
-    assert world.pop() == []
-
-
 def test_a_message_hidden_for_longer_comes_when_the_new_time_is_over(make: Make) -> None:
     world = make()
     world.send(2)
@@ -151,54 +102,6 @@ def test_the_new_handle_acknowledges_and_the_old_one_does_not(make: Make) -> Non
     world.ack(second)
     world.wait(40_000)
     assert bodies(world.pop()) == [second.body]
-
-
-@pytest.mark.parametrize("kill", [False, True])
-def test_acknowledged_stays_acknowledged_and_open_stays_open_over_a_restart(make: Make, kill: bool) -> None:
-    world = make()
-    world.send(6)
-    popped = world.pop(invisible_time=10_000)
-    for got in popped[:3]:
-        world.ack(got)
-    world.save()
-    world.restart(kill=kill)
-    assert world.pop() == []
-    world.wait(15_000)
-    assert sorted(bodies(world.pop())) == sorted(bodies(popped[3:]))
-
-
-def test_revival_goes_on_where_it_was(make: Make) -> None:
-    world = make(reviveQueueNum=1)
-    world.send()
-    world.pop(invisible_time=3_000)
-    world.wait(10_000)
-    assert world.broker.offsets.get(REVIVE_GROUP, REVIVE, 0) == 0
-    world.restart()
-    world.wait(10_000)
-    assert world.store.max_offset(RETRY, 0) == 1
-
-
-def test_a_kill_before_the_offsets_were_saved_repeats_and_loses_nothing(make: Make) -> None:
-    world = make()
-    world.save()
-    world.send(2)
-    world.pop(invisible_time=5_000)
-    world.wait(8_000)
-    world.restart(kill=True)
-    world.wait(20_000)
-    assert {body for _ in range(4) for body in bodies(world.pop())} == {b"m0", b"m1"}
-
-
-def test_check_points_of_a_topic_or_group_that_is_gone_are_passed(make: Make) -> None:
-    world = make()
-    world.send()
-    world.pop(invisible_time=3_000)
-    world.pop(invisible_time=3_000, consumer_group="H")
-    world.broker.groups.delete(GROUP, world.now)
-    world.wait(10_000)
-    assert world.store.max_offset(RETRY, 0) == 0
-    assert world.store.max_offset(pop_retry_topic(TOPIC, "H"), 0) == 1
-    assert world.broker.reviver.open_points == 0
 
 
 def test_new_groups_begin_as_they_ask(make: Make) -> None:
@@ -342,13 +245,6 @@ def test_retries_of_topics_with_priorities_come_first_as_often_as_is_said(make: 
     world.pop(max_msg_nums=1, invisible_time=1000)
     world.wait(5_000)
     assert bodies(world.pop()) == [b"m0", b"m1"]
-
-
-def test_revive_queues_are_used_in_turn(make: Make) -> None:
-    world = make(reviveQueueNum=3)
-    assert world.broker.topics.require(REVIVE).read_queue_nums == 3
-    world.send(6)
-    assert {got.handle.revive_queue_id for _ in range(6) for got in world.pop(max_msg_nums=1)} == {0, 1, 2}
 
 
 def test_under_sync_flush_a_pop_waits_for_its_check_point_and_an_ack_for_its_record(make: Make) -> None:
