@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store.errors import StoreCorrupt
-from orbitmq.store.files import RealDisk
+from orbitmq.store.files import RealDisk, RealFile
 from orbitmq.store.timer.log import BLANK, DEFAULT, NO_UNIT, UNIT_BYTES, TimerLog, TimerUnit, pack_unit
 
 UNITS = 4
@@ -136,11 +136,7 @@ def test_units_can_be_linked_anew_and_made_to_stand_for_nothing(log: TimerLog) -
     assert voided.slot_ms == 0
 
 
-def test_what_a_failed_sync_left_is_synced_by_the_next(
-    log: TimerLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from orbitmq.store.files import RealFile
-
+def test_a_failed_sync_is_made_up_for_by_the_next(log: TimerLog, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: RealFile) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
