@@ -12,8 +12,8 @@ from orbitmq.store.files import RealDisk, RealFile
 from orbitmq.store.timer.log import BLANK, DEFAULT, NO_UNIT, UNIT_BYTES, TimerLog, TimerUnit, pack_unit
 
 UNITS = 4
-SEGMENT = UNITS * UNIT_BYTES + BLANK.size + 7
-"""Four units fit, and some bytes are left."""
+SEGMENT = (UNITS + 1) * UNIT_BYTES + BLANK.size - 1
+"""Four units fit: behind a fifth there would be no room for the blank one."""
 
 
 def unit(number: int, *, size_bytes: int = 100) -> TimerUnit:
