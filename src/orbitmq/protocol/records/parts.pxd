@@ -81,8 +81,8 @@ cdef inline bint find_lengths(Span data, Py_ssize_t position, Py_ssize_t stop, P
     return i16_of(data, topic + topic_length) == stop - parts.properties
 
 
-cdef inline bint find_parts(Span data, Py_ssize_t position, Py_ssize_t end, Parts *parts) except -1:
-    """Finds the parts of the record at a position. False if there is none, or it is not whole and sound.
+cdef inline bint find_whole(Span data, Py_ssize_t position, Py_ssize_t end, Parts *parts) noexcept nogil:
+    """Finds the parts of the record at a position. False if there is none, or not all of it is before `end`.
 
     Every length is checked against the record's own size, the sum as well.
     """
@@ -98,9 +98,21 @@ cdef inline bint find_parts(Span data, Py_ssize_t position, Py_ssize_t end, Part
         return False
     parts.record = position
     parts.size = size
-    if not find_lengths(data, position, position + size, parts):
+    return find_lengths(data, position, position + size, parts)
+
+
+cdef inline bint find_parts(Span data, Py_ssize_t position, Py_ssize_t end, Parts *parts) except -1:
+    """Finds the parts of the record at a position. False if there is none, or it is not whole and sound."""
+    if not find_whole(data, position, end, parts):
         return False
     return is_text(topic_of(data, parts)) and find_byte(properties_of_record(data, parts), 0) < 0
+
+
+cdef inline bint find_usual(Span data, Py_ssize_t position, Py_ssize_t end, Parts *parts) noexcept nogil:
+    """Finds the parts of the record at a position if it has the form of nearly all: version 1, and a topic of ASCII."""
+    if not find_whole(data, position, end, parts):
+        return False
+    return i32_of(data, position + 4) == MAGIC_V1 and is_ascii(topic_of(data, parts))
 
 
 # ---- fields of a record whose parts were found ----

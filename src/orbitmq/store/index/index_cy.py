@@ -59,7 +59,7 @@ if cython.compiled:
     )
     from cython.cimports.orbitmq.protocol.records.located import Parts  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.records.parts import (  # type: ignore[import-not-found]
-        find_lengths,
+        find_usual,
         properties_of_record,
         topic_of,
     )
@@ -211,12 +211,9 @@ def _put_records(
         while max_records > 0 and _find_plain(log, position, base, cython.address(parts)):
             max_records -= 1
             hashes = writer_over(memory, cython.sizeof(memory))
+            # What takes a half message back has no entries.
             if i32_of(log, position + 36) & 0xC != 0xC:
-                _put_hashes(
-                    topic_of(log, cython.address(parts)),
-                    properties_of_record(log, cython.address(parts)),
-                    cython.address(hashes),
-                )
+                _put_hashes(log, cython.address(parts), cython.address(hashes))
             count = written(cython.address(hashes)) // 4
             if hashes.overflow or count > limit - entry:
                 break
@@ -243,20 +240,11 @@ def _put_records(
 def _find_plain(
     log: Span, position: cython.Py_ssize_t, base: cython.longlong, parts: cython.pointer[Parts]
 ) -> cython.bint:
-    """Finds the parts of a record of version 1 whose topic and properties are plain. Compiled only."""
-    size: cython.Py_ssize_t
-    if log.size - position < 91:
+    """Finds the parts of a record whose topic and properties are ASCII without zeros. Compiled only."""
+    if not find_usual(log, position, log.size, parts) or i64_of(log, position + 28) != base + position:
         return False
-    size = i32_of(log, position)
-    if size < 91 or size > log.size - position:
-        return False
-    if i32_of(log, position + 4) != -626843481 or i64_of(log, position + 28) != base + position:
-        return False
-    parts.record = position
-    parts.size = size
-    if not find_lengths(log, position, position + size, parts):
-        return False
-    return _is_plain(topic_of(log, parts)) and _is_plain(properties_of_record(log, parts))
+    properties: Span = properties_of_record(log, parts)
+    return find_byte(topic_of(log, parts), 0) < 0 and is_ascii(properties) and find_byte(properties, 0) < 0
 
 
 @cython.cfunc
@@ -294,17 +282,10 @@ def _put_hashed(
 
 
 @cython.cfunc
-@cython.inline
 @cython.exceptval(check=False)
-def _is_plain(text: Span) -> cython.bint:
-    """True if a topic or properties are ASCII without zeros. Compiled only."""
-    return is_ascii(text) and find_byte(text, 0) < 0
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _put_hashes(topic: Span, properties: Span, out: cython.pointer[Writer]) -> cython.void:
+def _put_hashes(log: Span, parts: cython.pointer[Parts], out: cython.pointer[Writer]) -> cython.void:
     """Writes what `properties_cy.index_hashes` gives, as native numbers. Compiled only."""
+    properties: Span = properties_of_record(log, parts)
     unique: Span = no_span()
     keys: Span = no_span()
     tags: Span = no_span()
@@ -323,7 +304,7 @@ def _put_hashes(topic: Span, properties: Span, out: cython.pointer[Writer]) -> c
         elif entry.size > 5 and starts_with(entry, b"TAGS\x01"):
             tags = rest_of(entry, 5)
         at = stop + 1
-    base = hash_on(0, topic) * 31 + 35
+    base = hash_on(0, topic_of(log, parts)) * 31 + 35
     if is_there(unique):
         put_native_i32(out, cython.cast(cython.int, absolute(hash_on(base, unique))))
     at = 0

@@ -1,8 +1,11 @@
 """The inner loops of a slave: where its master's plain records end, and their units in the tails of queues.
 
-Hot: every record that a slave takes over passes here twice, before it is written and behind that. Both loops
-stop at the first record that is not plain; for that one `scan_records` and the rules in `raw_append` decide.
-Interpreted they take none.
+Hot: every record that a slave takes over passes here twice. Before it is written, `end_of_plain` says how
+many of the bytes that came are whole records; behind that, `put_plain_units` gives these records the units
+that the master has for them. A plain record is the one that comes next: in the log at its physical offset,
+and in its queue at its queue offset. A topic that was made anew, a gap, a queue that does not exist yet or an
+extension needs a decision. Both loops stop at the first such record; for that one `scan_records` and the
+rules in `raw_append` decide. Interpreted they take none.
 """
 # mypy: disable-error-code="name-defined"
 # ruff: noqa: F821
@@ -27,19 +30,20 @@ if cython.compiled:
     )
     from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
         Span,
-        byte_of,
         find_byte,
-        i16_of,
         i32_of,
         i64_of,
-        is_ascii,
         is_same,
         is_there,
         no_span,
-        part_of,
-        rest_of,
         span_over,
         text_of,
+    )
+    from cython.cimports.orbitmq.protocol.records.located import Parts  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.records.parts import (  # type: ignore[import-not-found]
+        find_usual,
+        properties_of_record,
+        topic_of,
     )
     from cython.cimports.orbitmq.protocol.records.tags import find_tags  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.store.queue.units import put_unit  # type: ignore[import-not-found]
@@ -64,26 +68,19 @@ def end_of_plain(
     if not cython.compiled:
         return 0
     log: Span
-    size: cython.Py_ssize_t
-    topic: Span
-    properties: Span
+    parts: Parts
     buffer: Py_buffer
     PyObject_GetBuffer(data, cython.address(buffer), PyBUF_SIMPLE)
     try:
         log = span_over(buffer.buf, buffer.len)
-        while log.size - position >= 91:
-            size = i32_of(log, position)
-            if (
-                not 91 <= size <= most_record_bytes
-                or size > log.size - position
-                or size + 8 > segment_room - position
-                or i64_of(log, position + 28) != physical_offset + position
-            ):
-                break
-            _find_texts(part_of(log, position, size), cython.address(topic), cython.address(properties))
-            if not is_there(topic) or not is_ascii(topic) or find_byte(properties, 0) >= 0:
-                break
-            position += size
+        while (
+            find_usual(log, position, log.size, cython.address(parts))
+            and parts.size <= most_record_bytes
+            and parts.size + 8 <= segment_room - position
+            and i64_of(log, position + 28) == physical_offset + position
+            and find_byte(properties_of_record(log, cython.address(parts)), 0) < 0
+        ):
+            position += parts.size
     finally:
         PyBuffer_Release(cython.address(buffer))
     return position
@@ -110,91 +107,67 @@ def put_plain_units(
     if not cython.compiled:
         return start, last_record, latest_ms
     log: Span
-    record: Span
+    parts: Parts
     topic: Span
-    properties: Span
     last_topic: Span = no_span()
-    size: cython.Py_ssize_t
-    sys_flag: cython.int
-    queue_id: cython.int
-    queue_offset: cython.longlong
-    code: cython.longlong
+    last_id: cython.int = -1
     queues: dict[int, Any] | None = None
     queue: Any = None
-    last_id: cython.int = -1
     buffer: Py_buffer
     PyObject_GetBuffer(data, cython.address(buffer), PyBUF_SIMPLE)
     try:
         log = span_over(buffer.buf, buffer.len)
         end = min(end, log.size)
-        while start >= 0 and end - start >= 91:
-            size = i32_of(log, start)
-            if not 91 <= size <= end - start:
-                break
-            record = part_of(log, start, size)
-            _find_texts(record, cython.address(topic), cython.address(properties))
-            if not is_there(topic) or not is_ascii(topic):
-                break
-            sys_flag = i32_of(record, 36)
+        while find_usual(log, start, end, cython.address(parts)):
+            sys_flag: cython.int = i32_of(log, start + 36)
             if sys_flag & _INNER_BATCH:
                 break
             if not sys_flag & _IN_NO_QUEUE:
-                queue_id = i32_of(record, 12)
+                # Neighbours mostly have the same topic, and often the same queue.
+                topic = topic_of(log, cython.address(parts))
                 if not is_there(last_topic) or not is_same(topic, last_topic):
                     last_topic = topic
                     name: str = text_of(topic)
                     queues = None if name in batch_topics else tables.get(name)
                     queue = None
-                if queue is None or queue_id != last_id:
-                    queue = None if queues is None else queues.get(queue_id)
-                    last_id = queue_id
+                if queue is None or i32_of(log, start + 12) != last_id:
+                    last_id = i32_of(log, start + 12)
+                    queue = None if queues is None else queues.get(last_id)
                     if queue is None or queue.code_is_special:
                         break
-                queue_offset = i64_of(record, 20)
-                if (
-                    queue_offset != cython.cast(cython.longlong, queue.max_offset)
-                    or queue_offset > (base_physical_offset + start) // 91
-                    or not find_tags(properties, cython.address(code))
-                ):
+                if not _put_unit(log, cython.address(parts), base_physical_offset, queue, dirty):
                     break
-                if not queue.dirty:
-                    dirty.append(queue)
-                    queue.dirty = True
-                put_unit(queue.tail, base_physical_offset + start, cython.cast(cython.int, size), code)
-                queue.max_offset = queue_offset + 1
             last_record = base_physical_offset + start
-            latest_ms = max(latest_ms, i64_of(record, 68 if sys_flag & 0x10 else 56))
-            start += size
+            latest_ms = max(latest_ms, i64_of(log, parts.store_time))
+            start += parts.size
     finally:
         PyBuffer_Release(cython.address(buffer))
     return start, last_record, latest_ms
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
-def _find_texts(record: Span, topic: cython.pointer[Span], properties: cython.pointer[Span]) -> cython.void:
-    """Finds topic and properties of a record; nothing where its parts are not those of a plain one. Compiled
-    only.
-    """
-    at: cython.Py_ssize_t = 88
-    length: cython.Py_ssize_t
-    topic[0] = no_span()
-    properties[0] = no_span()
-    if i32_of(record, 4) != -626843481:
-        return
-    if i32_of(record, 36) & 0x10:
-        at += 12
-    if i32_of(record, 36) & 0x20:
-        at += 12
-    length = i32_of(record, at - 4)
-    if at + 3 > record.size or length < 0 or length > record.size - at - 3:
-        return
-    at += length
-    length = byte_of(record, at)
-    at += 1
-    if length > 127 or length > record.size - at - 2:
-        return
-    if i16_of(record, at + length) != record.size - at - length - 2:
-        return
-    topic[0] = part_of(record, at, length)
-    properties[0] = rest_of(record, at + length + 2)
+@cython.inline
+def _put_unit(
+    log: Span,
+    parts: cython.pointer[Parts],
+    base_physical_offset: cython.longlong,
+    queue: Any,
+    dirty: list[Any],
+) -> cython.bint:
+    """Puts the unit of a record at the end of its queue; False if it is not the next one. Compiled only."""
+    physical_offset: cython.longlong = base_physical_offset + parts.record
+    queue_offset: cython.longlong = i64_of(log, parts.record + 20)
+    code: cython.longlong = 0
+    # No queue has more messages than records fit before this one: the number is damaged, and has no checksum.
+    if (
+        queue_offset != cython.cast(cython.longlong, queue.max_offset)
+        or queue_offset > physical_offset // 91
+        or not find_tags(properties_of_record(log, parts), cython.address(code))
+    ):
+        return False
+    if not queue.dirty:
+        dirty.append(queue)
+        queue.dirty = True
+    put_unit(queue.tail, physical_offset, cython.cast(cython.int, parts.size), code)
+    queue.max_offset = queue_offset + 1
+    return True
