@@ -84,12 +84,10 @@ def _locate(
     """Compiled only."""
     view: Py_buffer
     data: Span
-    at: Span
     parts: Parts
     rows: Writer
     count: cython.Py_ssize_t = 0
-    stop = Stop.BAD
-    reason: str = ""
+    end_of_walk: tuple[Stop, str] | None = None
     PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
     try:
         data = span_over(view.buf, view.len)
@@ -97,19 +95,9 @@ def _locate(
         max_records = min(max_records, max(0, end - start) // 91 + 1)
         table: bytearray = bytearray(max_records * 64)
         rows = writer_of(table)
-        while True:
-            if start >= end or count >= max_records:
-                stop = Stop.END
-                break
-            at = part_of(data, start, end - start)
-            if _ends_log(at):
-                stop = Stop.BLANK if i32_of(at, 4) else Stop.EMPTY
-                break
-            if not find_parts(data, start, end, cython.address(parts)):
-                reason = bad_record(buf, start, end).reason
-                break
-            reason = _wrong_checksum(buf, data, cython.address(parts), check_crc, False)
-            if reason:
+        while count < max_records:
+            end_of_walk = _find_next(buf, data, start, end, check_crc, False, cython.address(parts))
+            if end_of_walk is not None:
                 break
             put_parts(cython.address(rows), cython.address(parts))
             count += 1
@@ -117,7 +105,31 @@ def _locate(
     finally:
         PyBuffer_Release(cython.address(view))
     del table[count * 64 :]
+    stop, reason = end_of_walk or (Stop.END, "")
     return Located(table, start, stop, reason)
+
+
+@cython.cfunc
+@cython.inline
+def _find_next(
+    buf: Any,
+    data: Span,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    check_crc: cython.bint,
+    check_property_crc: cython.bint,
+    parts: cython.pointer[Parts],
+) -> tuple[Stop, str] | None:
+    """Finds the parts of the record at `start`; if a walk ends there instead, says why. Compiled only."""
+    if start >= end:
+        return Stop.END, ""
+    at: Span = part_of(data, start, end - start)
+    if _ends_log(at):
+        return Stop.BLANK if i32_of(at, 4) else Stop.EMPTY, ""
+    if not find_parts(data, start, end, parts):
+        return Stop.BAD, bad_record(buf, start, end).reason
+    reason: str = _wrong_checksum(buf, data, parts, check_crc, check_property_crc)
+    return (Stop.BAD, reason) if reason else None
 
 
 @cython.cfunc
@@ -178,34 +190,25 @@ def _scan(
     """Compiled only."""
     view: Py_buffer
     data: Span
-    at: Span
     parts: Parts
     claimed: cython.longlong
     topic: str = ""
     last_topic: Span = no_span()
     records: list[ScannedRecord] = []
-    stop = Stop.BAD
-    reason: str = ""
+    end_of_walk: tuple[Stop, str] | None = None
     PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
     try:
         data = span_over(view.buf, view.len)
         end = min(end, data.size)
-        while True:
-            if start >= end or len(records) >= max_records:
-                stop = Stop.END
+        while len(records) < max_records:
+            end_of_walk = _find_next(
+                buf, data, start, end, check_crc, check_property_crc, cython.address(parts)
+            )
+            if end_of_walk is not None:
                 break
-            at = part_of(data, start, end - start)
-            if _ends_log(at):
-                stop = Stop.BLANK if i32_of(at, 4) else Stop.EMPTY
-                break
-            if not find_parts(data, start, end, cython.address(parts)):
-                reason = bad_record(buf, start, end).reason
-                break
-            reason = _wrong_checksum(buf, data, cython.address(parts), check_crc, check_property_crc)
             claimed = physical_offset_of(data, cython.address(parts))
-            if not reason and claimed != base + start:
-                reason = f"a record for physical offset {claimed} is at {base + start}"
-            if reason:
+            if claimed != base + start:
+                end_of_walk = Stop.BAD, f"a record for physical offset {claimed} is at {base + start}"
                 break
             # Neighbours mostly have the same topic.
             if not is_there(last_topic) or not is_same(topic_of(data, cython.address(parts)), last_topic):
@@ -215,6 +218,7 @@ def _scan(
             start += parts.size
     finally:
         PyBuffer_Release(cython.address(view))
+    stop, reason = end_of_walk or (Stop.END, "")
     return Scan(records, start, stop, reason)
 
 
