@@ -32,17 +32,25 @@ if cython.compiled:
         Span,
         Writer,
         byte_of,
+        is_literal,
+        no_span,
         part_of,
-        put_u8,
         span_over,
         span_written,
         text_of,
         writer_over,
     )
+    from cython.cimports.orbitmq.protocol.remoting.send_header import (  # type: ignore[import-not-found]
+        Numbers,
+        no_numbers,
+        past_blanks,
+        unescape,
+    )
 
 MAX_HEADER_BYTES = 1 << 20
 """Longest header taken. Headers hold at most 32 KiB of properties and a few lists of names."""
 
+_LANGUAGE_OTHER = cython.declare(cython.int, LANGUAGE_OTHER)
 _LANGUAGE_JSON = [json.dumps(name) for name in LANGUAGES]
 _FRAME = Struct(">iI")
 _BINARY_HEAD = Struct(">hBhii")
@@ -197,223 +205,183 @@ def _binary_text(header: bytes, position: int, length: int) -> str:
 
 
 # The scanner below takes the form that Java, Go and C++ peers write: an object of the eight known fields with
-# numbers, strings and one object of strings. It answers None for anything else.
+# numbers, strings and one object of strings. For anything else it gives None, and `_decode_json` decides.
+# `send_header.pxd` reads the same form into slots, for requests that need no object; here texts may be any
+# UTF-8, and there may be any number of fields.
+#
+# Each step gets the place where it begins and gives the place behind what it read, -1 where that is something
+# else. The end of a span reads as a zero byte, which no step takes.
 
 
 @cython.cfunc
 def _scan_json(header: Span) -> object:
-    code: cython.longlong = 0
-    opaque: cython.longlong = 0
-    flag: cython.longlong = 0
-    version: cython.longlong = 0
-    language: cython.int = 7
+    """The command of a header; None if it is not of the form. Compiled only."""
+    numbers: Numbers = no_numbers()
+    language: cython.int = _LANGUAGE_OTHER
     ext: dict[str, str] | None = None
-    remark = None
-    i: cython.Py_ssize_t = 0
-    key_at: cython.Py_ssize_t
-    key_length: cython.Py_ssize_t
+    remark: str | None = None
+    name: Span = no_span()
     first: cython.uchar
-    number: cython.longlong
-    negative: cython.bint
-    if byte_of(header, i) != 123:  # {
+    at: cython.Py_ssize_t = 0
+    if byte_of(header, 0) != 123:  # {
         return None
-    i += 1
     while True:
-        i = _blank(header, i)
-        if byte_of(header, i) != 34:
-            return None
-        key_at = i + 1
-        i = _plain_end(header, key_at)
-        if i < 0:
-            return None
-        key_length = i - key_at
-        i = _blank(header, i + 1)
-        if byte_of(header, i) != 58:  # :
-            return None
-        i = _blank(header, i + 1)
-        if i >= header.size or key_length == 0:
-            return None
-        first = byte_of(header, key_at)
-        if byte_of(header, i) == 34:
-            value = _string(header, i + 1, cython.address(i))
-            if value is None:
+        at = _scan_name(header, past_blanks(header, at + 1), cython.address(name))
+        first = byte_of(header, at)
+        if first == 34:  # "
+            text = _scan_text(header, at, cython.address(at))
+            if text is None:
                 return None
-            if first == 108 and key_length == 8:  # language
-                language = LANGUAGE_CODES.get(value, LANGUAGE_OTHER)
-            elif first == 114 and key_length == 6:  # remark
-                remark = value
-            elif first != 115:  # serializeTypeCurrentRPC
+            if is_literal(name, b"language"):
+                language = LANGUAGE_CODES.get(text, LANGUAGE_OTHER)
+            elif is_literal(name, b"remark"):
+                remark = text
+            elif not is_literal(name, b"serializeTypeCurrentRPC"):
                 return None
-        elif byte_of(header, i) == 123:
-            if first != 101 or key_length != 9:  # extFields
-                return None
+        elif first == 123 and is_literal(name, b"extFields"):
             ext = {}
-            i = _blank(header, i + 1)
-            if byte_of(header, i) == 125:
-                i += 1
-            else:
-                while True:
-                    if byte_of(header, i) != 34:
-                        return None
-                    name = _string(header, i + 1, cython.address(i))
-                    if name is None:
-                        return None
-                    i = _blank(header, i)
-                    if byte_of(header, i) != 58:
-                        return None
-                    i = _blank(header, i + 1)
-                    if byte_of(header, i) != 34:
-                        return None
-                    value = _string(header, i + 1, cython.address(i))
-                    if value is None:
-                        return None
-                    ext[name] = value
-                    i = _blank(header, i)
-                    if byte_of(header, i) == 125:
-                        i += 1
-                        break
-                    if byte_of(header, i) != 44:
-                        return None
-                    i = _blank(header, i + 1)
+            at = _scan_texts(header, at, ext)
         else:
-            negative = byte_of(header, i) == 45
-            if negative:
-                i += 1
-            if not 48 <= byte_of(header, i) <= 57:
-                return None
-            number = 0
-            while 48 <= byte_of(header, i) <= 57:
-                number = number * 10 + (byte_of(header, i) - 48)
-                if number > 2147483648:
-                    return None
-                i += 1
-            if negative:
-                number = -number
-            elif number > 2147483647:
-                return None
-            if first == 99 and key_length == 4:  # code
-                code = number
-            elif first == 111 and key_length == 6:  # opaque
-                opaque = number
-            elif first == 102 and key_length == 4:  # flag
-                flag = number
-            elif first == 118 and key_length == 7:  # version
-                version = number
-            else:
-                return None
-        i = _blank(header, i)
-        if byte_of(header, i) == 125:
-            break
-        if byte_of(header, i) != 44:
+            at = _scan_number(header, at, name, cython.address(numbers))
+        if at < 0:
             return None
-        i += 1
-    if _blank(header, i + 1) != header.size:
+        at = past_blanks(header, at)
+        if byte_of(header, at) == 125:  # }
+            break
+        if byte_of(header, at) != 44:  # ,
+            return None
+    if past_blanks(header, at + 1) != header.size:
         return None
-    return Command(code, opaque, flag, ext, None, remark, language, version, 0)
-
-
-# The end of a span reads as a zero byte, which none of these takes.
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _blank(header: Span, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    c: cython.uchar = byte_of(header, i)
-    while c == 32 or c == 9 or c == 10 or c == 13:
-        i += 1
-        c = byte_of(header, i)
-    return i
+    return Command(
+        numbers.code, numbers.opaque, numbers.flag, ext, None, remark, language, numbers.version, 0
+    )
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _plain_end(header: Span, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Position of the closing quote of a string without escapes; -1 if there is none."""
-    c: cython.uchar = byte_of(header, i)
-    while c != 34:
+def _scan_name(header: Span, at: cython.Py_ssize_t, name: cython.pointer[Span]) -> cython.Py_ssize_t:
+    """Reads the name of a field, without escapes, and goes to its value."""
+    start: cython.Py_ssize_t = at + 1
+    c: cython.uchar
+    if byte_of(header, at) != 34:
+        return -1
+    while True:
+        at += 1
+        c = byte_of(header, at)
+        if c == 34:
+            break
         if c == 92 or c < 32:
             return -1
-        i += 1
-        c = byte_of(header, i)
-    return i
+    name[0] = part_of(header, start, at - start)
+    return _scan_colon(header, at + 1)
 
 
 @cython.cfunc
-def _string(header: Span, start: cython.Py_ssize_t, behind: cython.pointer[cython.Py_ssize_t]) -> object:
-    """The string that begins at `start`, and in `behind` the position after its quote; None if unsure."""
-    i: cython.Py_ssize_t = start
+@cython.inline
+@cython.exceptval(check=False)
+def _scan_colon(header: Span, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Goes from behind a name to its value."""
+    at = past_blanks(header, at)
+    return past_blanks(header, at + 1) if byte_of(header, at) == 58 else -1
+
+
+@cython.cfunc
+@cython.inline
+def _scan_texts(header: Span, at: cython.Py_ssize_t, texts: dict[str, str]) -> cython.Py_ssize_t:
+    """Reads an object of strings."""
+    at = past_blanks(header, at + 1)
+    if byte_of(header, at) == 125:
+        return at + 1
+    while True:
+        name = _scan_text(header, at, cython.address(at))
+        if name is None:
+            return -1
+        at = _scan_colon(header, at)
+        text = _scan_text(header, at, cython.address(at))
+        if text is None:
+            return -1
+        texts[name] = text
+        at = past_blanks(header, at)
+        if byte_of(header, at) == 125:
+            return at + 1
+        if byte_of(header, at) != 44:
+            return -1
+        at = past_blanks(header, at + 1)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _scan_number(
+    header: Span, at: cython.Py_ssize_t, name: Span, numbers: cython.pointer[Numbers]
+) -> cython.Py_ssize_t:
+    """Reads a number of 32 bits of the field of that name."""
+    negative: cython.bint = byte_of(header, at) == 45  # -
+    number: cython.longlong = 0
+    if negative:
+        at += 1
+    if not 48 <= byte_of(header, at) <= 57:
+        return -1
+    while 48 <= byte_of(header, at) <= 57:
+        number = number * 10 + (byte_of(header, at) - 48)
+        if number > 2147483648:
+            return -1
+        at += 1
+    if negative:
+        number = -number
+    elif number > 2147483647:
+        return -1
+    if is_literal(name, b"code"):
+        numbers.code = cython.cast(cython.int, number)
+    elif is_literal(name, b"opaque"):
+        numbers.opaque = cython.cast(cython.int, number)
+    elif is_literal(name, b"flag"):
+        numbers.flag = cython.cast(cython.int, number)
+    elif is_literal(name, b"version"):
+        numbers.version = cython.cast(cython.int, number)
+    else:
+        return -1
+    return at
+
+
+@cython.cfunc
+def _scan_text(header: Span, at: cython.Py_ssize_t, behind: cython.pointer[cython.Py_ssize_t]) -> Any:
+    """The string that begins at a quote, and in `behind` the place after it; None for anything else."""
+    start: cython.Py_ssize_t = at + 1
     c: cython.uchar
     escaped: cython.bint = False
+    if byte_of(header, at) != 34:
+        return None
     while True:
-        c = byte_of(header, i)
+        at += 1
+        c = byte_of(header, at)
         if c == 34:
             break
         if c == 92:
             escaped = True
-            i += 1
-            if i >= header.size:
+            at += 1
+            if at >= header.size:
                 return None
         elif c < 32:
             return None
-        i += 1
-    behind[0] = i + 1
+    behind[0] = at + 1
     try:
         if escaped:
-            return _unescape(part_of(header, start, i - start))
-        return text_of(part_of(header, start, i - start))
+            return _unescaped(part_of(header, start, at - start))
+        return text_of(part_of(header, start, at - start))
     except UnicodeDecodeError:
         return None
 
 
 @cython.cfunc
-def _unescape(text: Span) -> object:
+def _unescaped(text: Span) -> object:
     """Text of an escaped string of moderate length whose escapes are all of ASCII; None for any other."""
     memory = cython.declare(cython.uchar[8192])
     out: Writer = writer_over(memory, cython.sizeof(memory))
-    i: cython.Py_ssize_t = 0
-    c: cython.uchar
-    while i < text.size:
-        c = byte_of(text, i)
-        if c != 92:
-            i += 1
-        else:
-            c = byte_of(text, i + 1)
-            if c == 117:  # u00xx
-                if byte_of(text, i + 2) != 48 or byte_of(text, i + 3) != 48:
-                    return None
-                c = byte_of(text, i + 4) - 48
-                if c > 7 or _hex(byte_of(text, i + 5)) > 15:
-                    return None
-                c = (c << 4) | _hex(byte_of(text, i + 5))
-                i += 6
-            else:
-                if c == 110:
-                    c = 10
-                elif c == 116:
-                    c = 9
-                elif c != 34 and c != 92 and c != 47:
-                    return None
-                i += 2
-        put_u8(cython.address(out), c)
-    if out.overflow:
+    if not unescape(text, True, cython.address(out)):
         return None
     return text_of(span_written(cython.address(out)))
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _hex(digit: cython.uchar) -> cython.uchar:
-    """The value of a hexadecimal digit; above 15 if it is none."""
-    if 48 <= digit <= 57:
-        return digit - 48
-    if 97 <= digit <= 102:
-        return digit - 87
-    if 65 <= digit <= 70:
-        return digit - 55
-    return 255
 
 
 def encode_head(command: Command, body_length: int) -> bytes:

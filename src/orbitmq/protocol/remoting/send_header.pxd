@@ -26,6 +26,13 @@ cdef struct Text:
     bint escaped
 
 
+cdef struct Numbers:  # of a header, for `header_cy`
+    int code
+    int opaque
+    int flag
+    int version
+
+
 cdef struct SendHeader:
     int code
     int opaque
@@ -36,6 +43,12 @@ cdef struct SendHeader:
     int named
     Text names[MOST_NAMED]  # of extFields, those that are longer
     Text values[MOST_NAMED]
+
+
+cdef inline Numbers no_numbers() noexcept:
+    cdef Numbers numbers
+    numbers.code = numbers.opaque = numbers.flag = numbers.version = 0
+    return numbers
 
 
 cdef inline Text _no_text() noexcept:
@@ -49,7 +62,7 @@ cdef inline Text _no_text() noexcept:
 # a zero byte, which nothing here takes.
 
 
-cdef inline Py_ssize_t _past_blanks(Span json, Py_ssize_t at) noexcept:
+cdef inline Py_ssize_t past_blanks(Span json, Py_ssize_t at) noexcept:
     cdef unsigned char c = byte_of(json, at)
     while c == 32 or c == 9 or c == 10 or c == 13:
         at += 1
@@ -83,10 +96,10 @@ cdef inline Py_ssize_t _text(Span json, Py_ssize_t at, Text *text) noexcept:
 
 cdef inline Py_ssize_t _colon(Span json, Py_ssize_t at) noexcept:
     """Goes from behind a name to the begin of its value."""
-    at = _past_blanks(json, at)
+    at = past_blanks(json, at)
     if byte_of(json, at) != 58:
         return -1
-    return _past_blanks(json, at + 1)
+    return past_blanks(json, at + 1)
 
 
 cdef inline bint to_number(Span text, long long *number) noexcept:
@@ -113,7 +126,7 @@ cdef inline Py_ssize_t _fields(Span json, Py_ssize_t at, SendHeader *header) noe
     cdef Text value
     cdef unsigned char letter
     cdef unsigned char c
-    at = _past_blanks(json, at + 1)
+    at = past_blanks(json, at + 1)
     if byte_of(json, at) == 125:
         return at + 1
     while True:
@@ -136,13 +149,13 @@ cdef inline Py_ssize_t _fields(Span json, Py_ssize_t at, SendHeader *header) noe
             header.named += 1
         else:
             return -1
-        at = _past_blanks(json, at)
+        at = past_blanks(json, at)
         c = byte_of(json, at)
         if c == 125:
             return at + 1
         if c != 44:
             return -1
-        at = _past_blanks(json, at + 1)
+        at = past_blanks(json, at + 1)
 
 
 cdef inline bint scan_send(Span json, SendHeader *header) noexcept:
@@ -163,7 +176,7 @@ cdef inline bint scan_send(Span json, SendHeader *header) noexcept:
         return False
     at = 1
     while True:
-        at = _text(json, _past_blanks(json, at), &name)
+        at = _text(json, past_blanks(json, at), &name)
         if at < 0 or name.escaped:
             return False
         at = _colon(json, at)
@@ -204,10 +217,10 @@ cdef inline bint scan_send(Span json, SendHeader *header) noexcept:
                 header.version = <int> number
             else:
                 return False
-        at = _past_blanks(json, at)
+        at = past_blanks(json, at)
         c = byte_of(json, at)
         if c == 125:
-            return _past_blanks(json, at + 1) == json.size
+            return past_blanks(json, at + 1) == json.size
         if c != 44:
             return False
         at += 1

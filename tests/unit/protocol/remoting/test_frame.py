@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orbitmq.protocol.errors import MalformedFrame
-from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command, Oversized
+from orbitmq.protocol.remoting.command import FLAG_RESPONSE, LANGUAGE_OTHER, Command, Oversized
 from orbitmq.protocol.remoting.frame import JOINED_BYTES, FrameSplitter, encode_command
 
 LIMIT = 1 << 16
@@ -188,3 +188,13 @@ def test_any_json_header_is_a_command_or_malformed(fields: dict[str, Any]) -> No
     except MalformedFrame:
         return
     encode_command(command)
+
+
+@pytest.mark.parametrize("name", ["cold", "codes", "opaqua", "flax", "versioM", "languagE", "remarK", "sort"])
+def test_a_field_that_no_header_has_is_passed_over(name: str) -> None:
+    """Even one that begins like a known field, and is as long."""
+    for value in (77, "77"):
+        header = json.dumps({"code": 10, "opaque": 5, "flag": 2, "remark": "r", name: value}).encode()
+        frame = (len(header) + 4).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
+        (command,) = FrameSplitter(LIMIT).feed(frame)
+        assert command == Command(10, 5, 2, None, None, "r", LANGUAGE_OTHER, 0)
