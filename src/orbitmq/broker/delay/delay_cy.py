@@ -2,9 +2,11 @@
 
 Hot: every delayed message passes here. A delivered message is the waiting one with another topic, queue,
 offsets and store time, so its fields are read from the waiting record where that lies in the log, and
-written behind the last record. The first message that is not sound, not near the end of the log, or has no
-place yet (an unknown queue, a full segment) is left to the rules (`levels`), with all behind it;
-interpreted, all are.
+written behind the last record. The messages of a level are due in the order of their units.
+
+The first message that is not sound, not near the end of the log, or has no place yet (an unknown queue, a
+full segment) is left to the rules (`levels`), with all behind it; interpreted, all are. Each message is
+checked before anything is written of it.
 """
 
 # mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
@@ -29,8 +31,10 @@ if cython.compiled:
     from cython.cimports.orbitmq.broker.delay.rerouting import (  # type: ignore[import-not-found]
         Delayed,
         Record,
+        has_checksums,
         parse_delayed,
         parse_record,
+        record_at,
     )
     from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
         Reader,
@@ -46,11 +50,8 @@ if cython.compiled:
         span_written,
         text_of,
         unread,
-        written,
     )
-    from cython.cimports.orbitmq.protocol.buffers.crc import body_crc  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.records.record import (  # type: ignore[import-not-found]
-        property_crc_holds,
         without_property_crc,
     )
     from cython.cimports.orbitmq.protocol.remoting.send_header import to_number  # type: ignore[import-not-found]
@@ -89,12 +90,7 @@ def copy_due(units: bytes, now: cython.longlong, writer: LogWriter, refused: Con
         return None
     source: Reader = reader_over(span_of(units))
     log: LogEnd
-    waiting: Span
     record: Record
-    copy: NewRecord
-    delayed: Delayed
-    queue_id: cython.longlong = 0
-    queue: Any
     done: cython.Py_ssize_t = 0
     counts: dict[Any, list[Any]] = {}
     segment: Py_buffer
@@ -106,38 +102,13 @@ def copy_due(units: bytes, now: cython.longlong, writer: LogWriter, refused: Con
             due: cython.longlong = get_i64(cython.address(source))
             if due > now:
                 break
-            waiting = _record_at(cython.address(log), physical_offset, size)
-            if (
-                not waiting.size
-                or not parse_record(waiting, cython.address(record))
-                or not parse_delayed(cython.address(record), cython.address(delayed))
-                or not _is_sound(cython.address(record), log.with_crc)
-                or not to_number(delayed.queue_id, cython.address(queue_id))
+            waiting: Span = record_at(
+                span_written(cython.address(log.out)), log.segment_start, physical_offset, size, _NEAR_BYTES
+            )
+            if not parse_record(waiting, cython.address(record)) or not _deliver(
+                cython.address(record), cython.address(log), writer, refused, counts, done
             ):
                 break
-            topic: str = text_of(delayed.topic)
-            queues = writer.queues.get(topic)
-            queue = None if queues is None else queues.get(queue_id)
-            if queue is None or queue.code_is_special or topic in refused:
-                break
-            _as_delivered(cython.address(copy), cython.address(record))
-            copy.queue_id = cython.cast(cython.int, queue_id)
-            copy.topic = delayed.topic
-            if log.with_crc:
-                # The checksum of the waiting record is not the copy's.
-                copy.properties = without_property_crc(copy.properties)
-            if not has_space_for(cython.address(log), cython.address(copy), 0):
-                break
-            append_record(
-                cython.address(log), cython.address(copy), queue, writer.dirty, delayed.tags_code, _CRC, crc32
-            )
-            # Statistics tell large ones apart: each counts by itself.
-            key = (topic, queue_id, -1 if copy.size <= _SMALL_BYTES else done)
-            count = counts.get(key)
-            if count is None:
-                count = counts[key] = [0, 0]
-            count[0] += 1
-            count[1] += copy.size
             done += 1
         end_append(writer, cython.address(log))
     finally:
@@ -148,30 +119,53 @@ def copy_due(units: bytes, now: cython.longlong, writer: LogWriter, refused: Con
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
-def _record_at(
-    log: cython.pointer[LogEnd], physical_offset: cython.longlong, size: cython.Py_ssize_t
-) -> Span:
-    """The record that a unit points to; nothing if it is not near the end of the log, or is another one."""
-    end: cython.longlong = written(cython.address(log.out))
-    record: Span
-    # Damaged units hold any number: no sum of two of them may overflow.
-    if physical_offset < log.segment_start or physical_offset > log.segment_start + end:
-        return no_span()
-    begin: cython.longlong = physical_offset - log.segment_start
-    if size <= 0 or begin + size > end or end - begin > _NEAR_BYTES:
-        return no_span()
-    record = part_of(span_written(cython.address(log.out)), begin, size)
-    return record if i64_of(record, 28) == physical_offset else no_span()
+@cython.inline
+def _deliver(
+    record: cython.pointer[Record],
+    log: cython.pointer[LogEnd],
+    writer: Any,
+    refused: Any,
+    counts: dict[Any, list[Any]],
+    done: cython.Py_ssize_t,
+) -> cython.bint:
+    """Delivers a waiting record; False, with nothing changed, if that is for the rules. Compiled only."""
+    copy: NewRecord
+    delayed: Delayed
+    queue_id: cython.longlong = 0
+    if (
+        not parse_delayed(record, cython.address(delayed))
+        or not has_checksums(record, log.with_crc, _CRC, crc32)
+        or not to_number(delayed.queue_id, cython.address(queue_id))
+    ):
+        return False
+    topic: str = text_of(delayed.topic)
+    queues = writer.queues.get(topic)
+    queue: Any = None if queues is None else queues.get(queue_id)
+    if queue is None or queue.code_is_special or topic in refused:
+        return False
+    _as_delivered(cython.address(copy), record)
+    copy.queue_id = cython.cast(cython.int, queue_id)
+    copy.topic = delayed.topic
+    if log.with_crc:
+        # The checksum of the waiting record is not the copy's.
+        copy.properties = without_property_crc(copy.properties)
+    if not has_space_for(log, cython.address(copy), 0):
+        return False
+    append_record(log, cython.address(copy), queue, writer.dirty, delayed.tags_code, _CRC, crc32)
+    # Statistics tell large ones apart: each counts by itself.
+    _count(counts, (topic, queue_id, -1 if copy.size <= _SMALL_BYTES else done), copy.size)
+    return True
 
 
 @cython.cfunc
-def _is_sound(record: cython.pointer[Record], with_crc: cython.bint) -> cython.bint:
-    """True if the checksums of a record are right."""
-    crc: cython.uint = body_crc(record.body, _CRC, crc32)
-    if crc != cython.cast(cython.uint, i32_of(record.whole, 8)):
-        return False
-    return not with_crc or property_crc_holds(record.whole, _CRC, crc32)
+@cython.inline
+def _count(counts: dict[Any, list[Any]], key: tuple[Any, ...], size: cython.Py_ssize_t) -> cython.int:
+    count = counts.get(key)
+    if count is None:
+        count = counts[key] = [0, 0]
+    count[0] += 1
+    count[1] += size
+    return 0
 
 
 @cython.cfunc

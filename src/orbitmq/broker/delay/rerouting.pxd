@@ -7,6 +7,7 @@ from orbitmq.protocol.buffers.bounded cimport (
     find_byte,
     i16_of,
     i32_of,
+    i64_of,
     is_alphanumeric,
     is_ascii,
     is_digits,
@@ -17,7 +18,9 @@ from orbitmq.protocol.buffers.bounded cimport (
     rest_of,
     starts_with,
 )
+from orbitmq.protocol.buffers.crc cimport body_crc
 from orbitmq.protocol.buffers.text_hash cimport tag_hash
+from orbitmq.protocol.records.record cimport property_crc_holds
 
 
 cdef enum:
@@ -246,6 +249,32 @@ cdef inline bint parse_record(Span whole, Record *record) noexcept:
     if i16_of(whole, at) != record.properties.size:  # more than 32,767 read as a negative number
         return False
     return find_byte(record.properties, 0) < 0
+
+
+cdef inline Span record_at(
+    Span log, long long log_start, long long physical_offset, Py_ssize_t size, Py_ssize_t near_bytes
+) noexcept:
+    """The record that a unit points to, of a piece of the log which ends where the log does; nothing if it is not within
+    `near_bytes` of that end, and so perhaps on the disk, or is another one.
+    """
+    cdef Py_ssize_t begin
+    cdef Span record
+    # Damaged units hold any number: no sum of two of them may overflow.
+    if physical_offset < log_start or physical_offset > log_start + log.size:
+        return no_span()
+    begin = physical_offset - log_start
+    if size <= 0 or size > log.size - begin or log.size - begin > near_bytes:
+        return no_span()
+    record = part_of(log, begin, size)
+    return record if i64_of(record, 28) == physical_offset else no_span()
+
+
+cdef inline bint has_checksums(const Record *record, bint with_crc, bytes crc_tables, object crc32) except -1:
+    """True if the checksum of a record's body is right and, if records have one over all of them, that one as well."""
+    cdef unsigned int crc = body_crc(record.body, crc_tables, crc32)
+    if crc != <unsigned int> i32_of(record.whole, 8):
+        return False
+    return not with_crc or property_crc_holds(record.whole, crc_tables, crc32)
 
 
 cdef struct Delayed:

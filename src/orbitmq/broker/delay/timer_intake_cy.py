@@ -1,8 +1,12 @@
 """Timer messages on their way into the wheel: the units of a slice, without an object for each.
 
-Hot: every timer message, check point and acknowledgement of a pop passes here. A message that is not plain,
-because it is damaged, rolled, recalled, overdue or of the slot that is open, ends it: the rules of
-`timer_intake` decide. Interpreted, all goes that way.
+Hot: every timer message, check point and acknowledgement of a pop passes here. Slot `t` of the wheel is for
+what is due in (t, t + precision]. It names its first unit in the timer log and its last one, and each unit
+names the one before it in its slot; so a message becomes a unit that points to the last one, and then is the
+last one itself.
+
+A message that is not plain, because it is damaged, rolled, recalled, overdue or of the slot that is open,
+ends it: the rules of `timer_intake` decide. Interpreted, all goes that way.
 """
 
 # mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
@@ -32,8 +36,10 @@ if cython.compiled:
     from cython.cimports.orbitmq.broker.delay.rerouting import (  # type: ignore[import-not-found]
         Record,
         Timer,
+        has_checksums,
         parse_record,
         parse_timer,
+        record_at,
     )
     from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
         Reader,
@@ -41,10 +47,8 @@ if cython.compiled:
         Writer,
         get_i32,
         get_i64,
-        i32_of,
         i64_of,
         is_same,
-        part_of,
         put_u32,
         put_u64,
         reader_over,
@@ -54,11 +58,7 @@ if cython.compiled:
         unread,
         writer_of,
     )
-    from cython.cimports.orbitmq.protocol.buffers.crc import body_crc  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.buffers.text_hash import tag_hash  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.protocol.records.record import (  # type: ignore[import-not-found]
-        property_crc_holds,
-    )
 
 if TYPE_CHECKING:
     from orbitmq.store.log.log_writer import LogWriter
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 
 _CRC: bytes = CRC_TABLES
 _TOPIC: bytes = TIMER_TOPIC.encode()
+_NEAR_BYTES = cython.declare(cython.longlong, NEAR_BYTES)
 _NO_UNIT = -1
 
 
@@ -104,80 +105,137 @@ def plain_units(
     if not cython.compiled:
         return None
     waiting: Reader = reader_over(span_of(entries))
-    position: cython.Py_ssize_t = writer.position
-    segment_start: cython.longlong = writer.segment_start
-    physical_offset: cython.longlong
-    end: cython.longlong = 0
-    begin: cython.longlong
-    size: cython.Py_ssize_t
-    record: Record
-    timer: Timer
-    due_ms: cython.longlong
-    written_ms: cython.longlong
-    slot_ms: cython.longlong
-    known_ms: cython.longlong = -1
-    slot: list[Any] = []
-    slots: dict[Any, list[Any]] = {}
-    topics: dict[str, Any] = {}
-    topic: str
-    made: cython.Py_ssize_t = 0
-    units: bytearray = bytearray(max(0, min(most, len(entries) // 20)) * 52)
-    unit: Writer = writer_of(units)
-    with_crc: cython.bint = writer.property_crc
-    log: Span
-    whole: Span
+    units: _Units = _Units()
+    units.begin(writer, max(0, min(most, len(entries) // 20)), first_position, slot_of)
+    units.now, units.precision_ms, units.window_ms = now, precision_ms, window_ms
+    units.read_ms, units.span_ms, units.open_ms = read_ms, span_ms, open_ms
+    end_of_log: cython.Py_ssize_t = writer.position
     source: Py_buffer
     PyObject_GetBuffer(writer.view, cython.address(source), PyBUF_SIMPLE)
     try:
-        log = span_over(source.buf, min(position, source.len))
-        while unread(cython.address(waiting)) >= 20 and made < most:
-            physical_offset = get_i64(cython.address(waiting))
-            size = get_i32(cython.address(waiting))
+        units.log = span_over(source.buf, min(end_of_log, source.len))
+        while unread(cython.address(waiting)) >= 20 and units.made < most:
+            physical_offset: cython.longlong = get_i64(cython.address(waiting))
+            size: cython.Py_ssize_t = get_i32(cython.address(waiting))
             get_i64(cython.address(waiting))
-            # Damaged units hold any number: no sum of two of them may overflow.
-            if physical_offset < segment_start or physical_offset > segment_start + position:
+            if not units.add(physical_offset, size):
                 break
-            begin = physical_offset - segment_start
-            if size < 91 or begin + size > position or position - begin > NEAR_BYTES:
-                break
-            whole = part_of(log, begin, size)
-            if i64_of(whole, 28) != physical_offset or not _parse_timer_message(
-                whole, with_crc, cython.address(record), cython.address(timer)
-            ):
-                break
-            due_ms = _due_ms(cython.address(timer), precision_ms)
-            written_ms = min(i64_of(whole, record.store_time), now)
-            written_ms -= written_ms % precision_ms
-            slot_ms = due_ms - 1 - (due_ms - 1) % precision_ms
-            if (
-                slot_ms <= read_ms
-                or slot_ms == open_ms
-                or slot_ms - written_ms >= min(window_ms, 2_000_000_000)
-                or slot_ms - read_ms >= span_ms - precision_ms
-            ):
-                break
-            if slot_ms != known_ms:
-                found = slots.get(slot_ms)
-                if found is None:
-                    found = slots[slot_ms] = list(slot_of(slot_ms))
-                slot = found
-                known_ms = slot_ms
-            topic = text_of(timer.topic)
-            topics[topic] = topics.get(topic, 0) + 1
-            _put_unit(
-                cython.address(unit), slot[1], written_ms, slot_ms, physical_offset, size, timer.topic, due_ms
-            )
-            end = physical_offset + size
-            slot[1] = first_position + made * 52
-            if slot[0] == _NO_UNIT:
-                slot[0] = slot[1]
-            slot[2] += 1
-            made += 1
     finally:
         PyBuffer_Release(cython.address(source))
-    if not made:
-        return None
-    return Plain(bytes(units[: made * 52]), slots, topics, end)
+    made: Plain | None = units.result()
+    return made
+
+
+@cython.final
+@cython.cclass
+class _Units:
+    """The units of a slice, as far as they are made. Compiled only."""
+
+    made: cython.Py_ssize_t
+    # Given for the whole slice, see `plain_units`:
+    log: Span
+    now: cython.longlong
+    precision_ms: cython.longlong
+    window_ms: cython.longlong
+    read_ms: cython.longlong
+    span_ms: cython.longlong
+    open_ms: cython.longlong
+    _log_start: cython.longlong
+    _with_crc: cython.bint
+    _first_position: cython.longlong
+    _slot_of: Any
+    # The slot of the message before, for neighbours mostly have the same:
+    _slot_ms: cython.longlong
+    _slot: list[Any]
+    # Results:
+    _memory: bytearray
+    _out: Writer
+    _slots: dict[Any, list[Any]]
+    _topics: dict[str, Any]
+    _end: cython.longlong
+
+    @cython.cfunc
+    def begin(
+        self, writer: Any, most: cython.Py_ssize_t, first_position: cython.longlong, slot_of: Any
+    ) -> cython.int:
+        """Begins with no unit, and memory for `most` of them."""
+        self._log_start = writer.segment_start
+        self._with_crc = writer.property_crc
+        self._first_position = first_position
+        self._slot_of = slot_of
+        self._slot_ms = -1
+        self._memory = bytearray(most * 52)
+        self._out = writer_of(self._memory)
+        self._slots = {}
+        self._topics = {}
+        return 0
+
+    @cython.cfunc
+    def add(self, physical_offset: cython.longlong, size: cython.Py_ssize_t) -> cython.bint:
+        """Makes the unit of a message, and the last one of its slot; False if the message is not plain."""
+        record: Record
+        timer: Timer
+        whole: Span = record_at(self.log, self._log_start, physical_offset, size, _NEAR_BYTES)
+        if not _parse_timer_message(whole, self._with_crc, cython.address(record), cython.address(timer)):
+            return False
+        due_ms: cython.longlong = _due_ms(cython.address(timer), self.precision_ms)
+        written_ms: cython.longlong = min(i64_of(whole, record.store_time), self.now)
+        written_ms -= written_ms % self.precision_ms
+        slot_ms: cython.longlong = due_ms - 1 - (due_ms - 1) % self.precision_ms
+        if not self._is_ahead(slot_ms, written_ms):
+            return False
+        if slot_ms != self._slot_ms:
+            self._choose_slot(slot_ms)
+        slot = self._slot
+        _put_unit(
+            cython.address(self._out),
+            slot[1],
+            written_ms,
+            slot_ms,
+            physical_offset,
+            size,
+            timer.topic,
+            due_ms,
+        )
+        slot[1] = self._first_position + self.made * 52
+        if slot[0] == _NO_UNIT:
+            slot[0] = slot[1]
+        slot[2] += 1
+        topic: str = text_of(timer.topic)
+        self._topics[topic] = self._topics.get(topic, 0) + 1
+        self._end = physical_offset + size
+        self.made += 1
+        return True
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _is_ahead(self, slot_ms: cython.longlong, written_ms: cython.longlong) -> cython.bint:
+        """True if a slot is behind the one that is delivered, not open, and neither a unit nor the wheel says
+        that it is too far ahead.
+        """
+        return (
+            slot_ms > self.read_ms
+            and slot_ms != self.open_ms
+            and slot_ms - written_ms < min(self.window_ms, 2_000_000_000)
+            and slot_ms - self.read_ms < self.span_ms - self.precision_ms
+        )
+
+    @cython.cfunc
+    def _choose_slot(self, slot_ms: cython.longlong) -> cython.int:
+        """Goes on with another slot: as this slice has left it, or as it is in the wheel."""
+        found = self._slots.get(slot_ms)
+        if found is None:
+            found = self._slots[slot_ms] = list(self._slot_of(slot_ms))
+        self._slot = found
+        self._slot_ms = slot_ms
+        return 0
+
+    @cython.cfunc
+    def result(self) -> Any:
+        if not self.made:
+            return None
+        return Plain(bytes(self._memory[: self.made * 52]), self._slots, self._topics, self._end)
 
 
 @cython.cfunc
@@ -185,16 +243,13 @@ def plain_units(
 @cython.exceptval(-1)
 def _parse_timer_message(
     whole: Span, with_crc: cython.bint, record: cython.pointer[Record], timer: cython.pointer[Timer]
-) -> cython.int:
-    """1 if a record is a sound timer message of the usual form, and 0 if it is not. Compiled only."""
+) -> cython.bint:
+    """True if a record is a sound timer message of the usual form. Compiled only."""
     if not parse_record(whole, record) or not is_same(record.topic, span_of(_TOPIC)):
-        return 0
+        return False
     if not parse_timer(record, i64_of(whole, record.store_time), timer):
-        return 0
-    crc: cython.uint = body_crc(record.body, _CRC, crc32)
-    if crc != cython.cast(cython.uint, i32_of(whole, 8)):
-        return 0
-    return 1 if not with_crc or property_crc_holds(whole, _CRC, crc32) else 0
+        return False
+    return has_checksums(record, with_crc, _CRC, crc32)
 
 
 @cython.cfunc
