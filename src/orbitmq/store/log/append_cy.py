@@ -3,7 +3,9 @@ of queues.
 
 Hot: every message that no fast path stores passes here (see `append.pxd` for those). The caller has made
 sure that blocks are reserved up to `limit`, and calls again with more space when a message does not fit;
-nothing here waits. A message is stored or refused by itself; a batch is stored as a whole.
+nothing here waits. A message is stored or refused by itself; a batch is stored as a whole. So a message, or a
+batch, is measured first, and written only where all of it fits. Its unit, the end of its queue and the result
+follow when it is in the map.
 """
 # mypy: disable-error-code="name-defined"
 
@@ -76,8 +78,14 @@ def append_messages(
     queue_id: cython.int = 0
     topic: str | None = None
     queue: Any = None
+    append: _Append = _Append()
+    append.out, append.position, append.limit = out, position, limit
+    append.segment_start, append.store_timestamp = segment_start, store_timestamp
+    append.special_code, append.limits = special_code, limits
+    append.results, append.dirty = results, dirty
     while index < count:
         message = messages[index]
+        # Neighbours mostly go to the same queue.
         if topic is None or message.queue_id != queue_id or message.topic != topic:
             queue = _queue_of(message, tables, make_queue)
             topic = None if queue is None else message.topic
@@ -85,28 +93,14 @@ def append_messages(
         if queue is None:
             size = _refuse(results, _ILLEGAL)
         elif message.batch:
-            size = _append_batch(
-                message, queue, out, position, limit, segment_start, store_timestamp, limits, results, dirty
-            )
+            size = append.put_batch(message, queue)
         else:
-            size = _append_message(
-                message,
-                queue,
-                out,
-                position,
-                limit,
-                segment_start,
-                store_timestamp,
-                special_code,
-                limits,
-                results,
-                dirty,
-            )
+            size = append.put_message(message, queue)
         if size < 0:
-            return index, position, -size
-        position += size
+            return index, append.position, -size
+        append.position += size
         index += 1
-    return index, position, 0
+    return index, append.position, 0
 
 
 @cython.cfunc
@@ -123,63 +117,106 @@ def _refuse(results: list[Appended], status: PutStatus) -> cython.Py_ssize_t:
     return 0
 
 
-# The two below give the bytes that they have appended; 0 for a refusal, -n if n bytes are needed and not
-# there.
+@cython.final
+@cython.cclass
+class _Append:
+    """The place behind the last record, and what an append needs besides a message; see `append_messages`.
 
+    Both `put` give the bytes that they have appended; 0 for a refusal, -n if n bytes are needed and not
+    there.
+    """
 
-@cython.cfunc
-def _append_message(
-    message: Any,
-    queue: Any,
-    out: Any,
-    position: cython.Py_ssize_t,
-    limit: cython.Py_ssize_t,
-    segment_start: cython.longlong,
-    store_timestamp: cython.longlong,
-    special_code: Any,
-    limits: Limits,
-    results: list[Appended],
-    dirty: list[Any],
-) -> cython.Py_ssize_t:
-    body = message.body
-    properties: bytes = message.properties
-    if len(body) > limits.max_body_bytes or b"\x00" in properties or message.sys_flag & INNER_BATCH:
-        return _refuse(results, _ILLEGAL)
-    if len(properties) > 32767:
-        return _refuse(results, _PROPERTIES_SIZE_EXCEEDED)
-    size: cython.Py_ssize_t = record_size(
-        len(body),
-        len(queue.topic_bytes),
-        len(properties),
-        len(message.born_host),
-        len(message.store_host),
-        limits.append_property_crc,
-    )
-    if size > limits.max_record_bytes:
-        return _refuse(results, _ILLEGAL)
-    if size + _BLANK_BYTES > limit - position:
-        return -size
-    physical_offset: cython.longlong = segment_start + position
-    # Half messages and what takes them back are in no consume queue.
-    in_queue: cython.bint = (message.sys_flag & 0xC) in (0, 8)
-    queue_offset: cython.longlong = queue.max_offset if in_queue else 0
-    try:
-        size = encode_record(
-            out, position, message.queue_id, message.flag, queue_offset, physical_offset, message.sys_flag,
-            message.born_timestamp, message.born_host, store_timestamp, message.store_host,
-            message.reconsume_times, message.prepared_transaction_offset, body, queue.topic_bytes, properties,
-            None, limits.append_property_crc,
+    out: Any
+    position: cython.Py_ssize_t
+    limit: cython.Py_ssize_t
+    segment_start: cython.longlong
+    store_timestamp: cython.longlong
+    special_code: Any
+    limits: Any
+    results: list[Appended]
+    dirty: list[Any]
+
+    @cython.cfunc
+    def put_message(self, message: Any, queue: Any) -> cython.Py_ssize_t:
+        """Appends a message."""
+        limits: Any = self.limits
+        body = message.body
+        properties: bytes = message.properties
+        if len(body) > limits.max_body_bytes or b"\x00" in properties or message.sys_flag & INNER_BATCH:
+            return _refuse(self.results, _ILLEGAL)
+        if len(properties) > 32767:
+            return _refuse(self.results, _PROPERTIES_SIZE_EXCEEDED)
+        size: cython.Py_ssize_t = record_size(
+            len(body),
+            len(queue.topic_bytes),
+            len(properties),
+            len(message.born_host),
+            len(message.store_host),
+            limits.append_property_crc,
+        )
+        if size > limits.max_record_bytes:
+            return _refuse(self.results, _ILLEGAL)
+        if size + _BLANK_BYTES > self.limit - self.position:
+            return -size
+        # Half messages and what takes them back are in no consume queue.
+        in_queue: cython.bint = (message.sys_flag & 0xC) in (0, 8)
+        queue_offset: cython.longlong = queue.max_offset if in_queue else 0
+        try:
+            size = self._write(message, body, properties, queue, queue_offset)
+        except RecordTooLarge:
+            return _refuse(self.results, _PROPERTIES_SIZE_EXCEEDED)
+        except (OverflowError, ValueError, TypeError):
+            return _refuse(self.results, _ILLEGAL)
+        physical_offset: cython.longlong = self.segment_start + self.position
+        if in_queue:
+            code = _unit_code(message, queue, self.store_timestamp, self.special_code)
+            _add_unit(queue, physical_offset, size, code)
+            queue.max_offset = queue_offset + 1
+            _list_as_dirty(queue, self.dirty)
+        self.results.append(Appended(_OK, physical_offset, size, queue_offset, self.store_timestamp))
+        return size
+
+    @cython.cfunc
+    @cython.inline
+    def _write(
+        self, message: Any, body: Any, properties: bytes, queue: Any, queue_offset: cython.longlong
+    ) -> cython.Py_ssize_t:
+        """Writes the record of a message; gives its size."""
+        size: cython.Py_ssize_t = encode_record(
+            self.out, self.position, message.queue_id, message.flag, queue_offset,
+            self.segment_start + self.position, message.sys_flag, message.born_timestamp, message.born_host,
+            self.store_timestamp, message.store_host, message.reconsume_times,
+            message.prepared_transaction_offset, body, queue.topic_bytes, properties, None,
+            self.limits.append_property_crc,
         )  # fmt: skip
-    except RecordTooLarge:
-        return _refuse(results, _PROPERTIES_SIZE_EXCEEDED)
-    except (OverflowError, ValueError, TypeError):
-        return _refuse(results, _ILLEGAL)
-    if in_queue:
-        _add_unit(queue, physical_offset, size, _unit_code(message, queue, store_timestamp, special_code))
-        queue.max_offset = queue_offset + 1
-        _list_as_dirty(queue, dirty)
-    results.append(Appended(_OK, physical_offset, size, queue_offset, store_timestamp))
-    return size
+        return size
+
+    @cython.cfunc
+    def put_batch(self, message: Any, queue: Any) -> cython.Py_ssize_t:
+        """Appends all messages of a batch. It is measured as a whole: all of it is stored, or nothing."""
+        size: cython.Py_ssize_t
+        refusal, size = _batch_size(message, len(queue.topic_bytes), self.limits)
+        if refusal is not None:
+            return _refuse(self.results, refusal)
+        if size + _BLANK_BYTES > self.limit - self.position:
+            return -size
+        physical_offset: cython.longlong = self.segment_start + self.position
+        first_offset: cython.longlong = queue.max_offset
+        try:
+            units: bytes = encode_batch_records(
+                self.out, self.position, message.queue_id, first_offset, physical_offset, message.sys_flag,
+                message.born_timestamp, message.born_host, self.store_timestamp, message.store_host,
+                message.reconsume_times, message.batch, queue.topic_bytes, self.limits.append_property_crc,
+            )  # fmt: skip
+        except (RecordTooLarge, OverflowError, ValueError, TypeError):
+            return _refuse(self.results, _ILLEGAL)
+        queue.tail += units
+        queue.max_offset = first_offset + len(units) // 20
+        _list_as_dirty(queue, self.dirty)
+        end, last_size, _ = UNIT.unpack_from(units, len(units) - 20)
+        size = end + last_size - physical_offset
+        self.results.append(Appended(_OK, physical_offset, size, first_offset, self.store_timestamp, units))
+        return size
 
 
 @cython.cfunc
@@ -209,56 +246,6 @@ def _add_unit(
     else:
         queue.tail += UNIT.pack(physical_offset, size, code)
     return 0
-
-
-@cython.cfunc
-def _append_batch(
-    message: Any,
-    queue: Any,
-    out: Any,
-    position: cython.Py_ssize_t,
-    limit: cython.Py_ssize_t,
-    segment_start: cython.longlong,
-    store_timestamp: cython.longlong,
-    limits: Limits,
-    results: list[Appended],
-    dirty: list[Any],
-) -> cython.Py_ssize_t:
-    """Appends all messages of a batch. It is measured as a whole first: all of it is stored, or nothing."""
-    size: cython.Py_ssize_t
-    refusal, size = _batch_size(message, len(queue.topic_bytes), limits)
-    if refusal is not None:
-        return _refuse(results, refusal)
-    if size + _BLANK_BYTES > limit - position:
-        return -size
-    physical_offset: cython.longlong = segment_start + position
-    first_offset: cython.longlong = queue.max_offset
-    try:
-        units: bytes = encode_batch_records(
-            out,
-            position,
-            message.queue_id,
-            first_offset,
-            physical_offset,
-            message.sys_flag,
-            message.born_timestamp,
-            message.born_host,
-            store_timestamp,
-            message.store_host,
-            message.reconsume_times,
-            message.batch,
-            queue.topic_bytes,
-            limits.append_property_crc,
-        )
-    except (RecordTooLarge, OverflowError, ValueError, TypeError):
-        return _refuse(results, _ILLEGAL)
-    queue.tail += units
-    queue.max_offset = first_offset + len(units) // 20
-    _list_as_dirty(queue, dirty)
-    end, last_size, _ = UNIT.unpack_from(units, len(units) - 20)
-    size = end + last_size - physical_offset
-    results.append(Appended(_OK, physical_offset, size, first_offset, store_timestamp, units))
-    return size
 
 
 def _batch_size(message: PendingMessage, topic_bytes: int, limits: Limits) -> tuple[PutStatus | None, int]:
