@@ -1,9 +1,13 @@
 """The choice of frames at the start of a read that may go a fast path on a broker with access control.
 
 Hot: every message passes here where access is controlled. The rules decide once about a user, its
-address and the names in a request, which makes a grant; the signature of each frame is checked. A frame
-that is refused, or unusual in any way, ends it: it goes the general path, where `Gate.refusal` decides
-and answers. Interpreted, all go that way.
+address and the names in a request, which makes a grant; the signature of each frame is checked.
+
+A signature is over the values of all fields but itself, in the order of their names, and over the body. The
+names of one letter come in order from their slots, and every other name is put where it belongs among them.
+
+A frame that is refused, or unusual in any way, ends it: it goes the general path, where `Gate.refusal`
+decides and answers. Interpreted, all go that way.
 """
 
 # mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
@@ -27,12 +31,10 @@ if cython.compiled:
         Writer,
         byte_of,
         bytes_of,
-        is_literal,
         is_same,
         is_there,
         make_room,
         no_span,
-        order_of,
         part_of,
         put_span,
         put_u8,
@@ -46,10 +48,13 @@ if cython.compiled:
     )
     from cython.cimports.orbitmq.protocol.remoting.send_header import (  # type: ignore[import-not-found]
         SendHeader,
-        Text,
         named,
         scan_frame,
         unescape,
+    )
+    from cython.cimports.orbitmq.protocol.remoting.signed_fields import (  # type: ignore[import-not-found]
+        SignedFields,
+        sort_fields,
     )
 
 if TYPE_CHECKING:
@@ -58,7 +63,6 @@ if TYPE_CHECKING:
 
 _JOINED_BYTES = 1024
 """Shorter bodies are hashed with the fields in one call."""
-_LETTERS = b"abcdefghijklmnopqrstuvwxyz"
 
 
 class Grant:
@@ -100,11 +104,9 @@ def admitted_bytes(data: bytes, grants: Grants, peer: Peer, now: int) -> int:
     length: cython.Py_ssize_t
     header: SendHeader
     body: Span
-    user: Span
     # Of longer names nothing is granted: a sender shall not fill our memory with them.
     key_memory = cython.declare(cython.uchar[1024])
-    out: Writer
-    key: Span
+    key: Writer
     host: bytes = peer.host
     known: bytes = b""
     """The key of the grant that the frame before needed: most need the same."""
@@ -119,21 +121,13 @@ def admitted_bytes(data: bytes, grants: Grants, peer: Peer, now: int) -> int:
         names = fields.get(header.code)
         if names is None or header.flag & 1:
             break
-        if not named(cython.address(header), b"AccessKey", cython.address(user)):
+        key = writer_over(key_memory, cython.sizeof(key_memory))
+        if not _put_key(cython.address(key), cython.address(header), names, host):
             break
-        out = writer_over(key_memory, cython.sizeof(key_memory))
-        if not _put_key(cython.address(out), cython.address(header), user, names, host):
-            break
-        key = span_written(cython.address(out))
-        if not is_same(key, span_of(known)):
-            known = bytes_of(key)
-            grant = grants.granted.get(known)
-            if grant is None:
-                texts = [text_of(_value(cython.address(header), name)) for name in names]
-                grant = grants.grant(known, header.code, text_of(user), texts, peer)
-                if grant is None:
-                    break
-            if grants.once and not grants.is_authenticated(grant.user, peer, now):
+        if not is_same(span_written(cython.address(key)), span_of(known)):
+            known = bytes_of(span_written(cython.address(key)))
+            grant = _grant(grants, known, cython.address(header), names, peer)
+            if grant is None or (grants.once and not grants.is_authenticated(grant.user, peer, now)):
                 break
         if grant.key is not None and not _is_signed(
             cython.address(header), length - body.size, body, grant.key, memory
@@ -145,11 +139,26 @@ def admitted_bytes(data: bytes, grants: Grants, peer: Peer, now: int) -> int:
 
 
 @cython.cfunc
+def _grant(
+    grants: Any, key: bytes, header: cython.pointer[SendHeader], names: tuple[bytes, ...], peer: Any
+) -> Any:
+    """The grant of a key, for which the rules are asked if it is a new one; None if they refuse. Compiled
+    only.
+    """
+    user: Span
+    grant: Any = grants.granted.get(key)
+    if grant is not None:
+        return grant
+    named(header, b"AccessKey", cython.address(user))
+    texts = [text_of(_value(header, name)) for name in names]
+    return grants.grant(key, header.code, text_of(user), texts, peer)
+
+
+@cython.cfunc
 @cython.inline
 def _put_key(
     out: cython.pointer[Writer],
     header: cython.pointer[SendHeader],
-    user: Span,
     names: tuple[bytes, ...],
     host: bytes,
 ) -> cython.bint:
@@ -157,7 +166,10 @@ def _put_key(
     and the address of the peer. False if a field is missing or the key too long. Compiled only.
     """
     name: bytes
+    user: Span
     value: Span
+    if not named(header, b"AccessKey", cython.address(user)):
+        return False
     put_u32(out, cython.cast(cython.uint, header.code))
     put_span(out, user)
     for name in names:
@@ -197,56 +209,22 @@ def _is_signed(
     memory: bytearray,
 ) -> cython.bint:
     """True if a request's signature is right; see `orbitmq.protocol.remoting.signing`. Compiled only."""
-    # As many as a header has: 26 letters and `MOST_NAMED`.
-    names = cython.declare(Span[46])
-    values = cython.declare(Text[46])
-    given: Span = no_span()
-    name: Span
-    count: cython.Py_ssize_t = 0
+    fields: SignedFields
     place: cython.Py_ssize_t
-    order: cython.int
-    i: cython.int
-    for i in range(26):
-        if is_there(header.fields[i].span):
-            names[count] = part_of(span_of(_LETTERS), i, 1)
-            values[count] = header.fields[i]
-            count += 1
-    for i in range(header.named):
-        name = header.names[i].span
-        if is_literal(name, b"Signature"):
-            if is_there(given):
-                return False
-            given = header.values[i].span
-            continue
-        if is_literal(name, b"_UNIQUE_KEY_QUERY"):  # which old clients do not sign
-            return False
-        place = count
-        while place > 0:
-            order = order_of(name, names[place - 1])
-            if order == 0:
-                return False
-            if order > 0:
-                break
-            names[place] = names[place - 1]
-            values[place] = values[place - 1]
-            place -= 1
-        names[place] = name
-        values[place] = header.values[i]
-        count += 1
-    if not is_there(given):
+    if not sort_fields(header, cython.address(fields)) or not is_there(fields.signature):
         return False
     is_joined: cython.bint = body.size < _JOINED_BYTES
     out: Writer = writer_of(memory)
     make_room(memory, cython.address(out), header_bytes + _JOINED_BYTES)  # values are shorter than the header
-    for place in range(count):
-        if not unescape(values[place].span, values[place].escaped, cython.address(out)):
+    for place in range(fields.count):
+        if not unescape(fields.values[place].span, fields.values[place].escaped, cython.address(out)):
             return False
     if is_joined:
         put_span(cython.address(out), body)
     if out.overflow:
         return False
     signature = _signature(key, span_written(cython.address(out)), no_span() if is_joined else body)
-    is_right: cython.bint = compare_digest(signature, bytes_of(given))
+    is_right: cython.bint = compare_digest(signature, bytes_of(fields.signature))
     return is_right
 
 
