@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fuzz.__main__ import FOUND
 from tests.fuzz.episodes import EPISODES
 from tests.fuzz.guided import GUIDED, PREFIX, Chance
 from tests.fuzz.kept import kept
@@ -34,8 +35,10 @@ def test_behind_the_input_choices_go_on() -> None:
 
 
 @pytest.mark.parametrize("name", EPISODES)
-def test_an_episode_runs_by_its_seed_and_by_what_is_kept(name: str) -> None:
+def test_an_episode_runs_by_its_seed_by_what_is_kept_and_by_what_was_found_once(name: str) -> None:
     target = GUIDED[PREFIX + name]
     target.run(next(iter(target.seeds())))
     for data in kept(PREFIX + name):
         target.run(data)
+    for path in sorted((FOUND / (PREFIX + name)).glob("*")):
+        target.run(path.read_bytes())

@@ -377,6 +377,8 @@ def first_entry(view: Any, slot_count: cython.longlong, key_hash: cython.longlon
         finally:
             PyBuffer_Release(cython.address(buffer))
         return entry
+    if key_hash < 0 or at + SLOT_BYTES > len(view):
+        raise IndexError("a slot beyond the file")
     first: int = _INT.unpack_from(view, at)[0]
     return first
 
@@ -400,6 +402,8 @@ def find_entries(
     """
     if cython.compiled:
         return _find_entries(view, slot_count, entry_count, key_hash, earliest, latest, most, entry, steps)
+    if HEADER_BYTES + SLOT_BYTES * slot_count + ENTRY_BYTES * entry_count > len(view):
+        raise IndexError(f"entry {entry_count} is beyond the file")
     found: list[int] = []
     while 0 < entry < entry_count and len(found) < most and steps > 0:
         steps -= 1

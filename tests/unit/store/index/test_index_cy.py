@@ -27,3 +27,16 @@ def test_an_index_file_that_is_too_short_for_its_slots(held: int, entry: int) ->
         index_cy.put_entries(bytearray(held), 10, entry, [7], 0, 0)
     good = bytearray(200)
     assert index_cy.put_entries(good, 10, 1, [7], 0, 0) == 1
+
+
+def test_a_chain_in_a_file_that_is_cut_is_refused_as_one() -> None:
+    whole = bytearray(HEADER + SLOTS * SLOT + ENTRIES * ENTRY)
+    index_cy.put_entries(whole, SLOTS, 1, [7], 100, 0)
+    index_cy.put_entries(whole, SLOTS, 2, [7], 200, 1)
+    assert index_cy.first_entry(whole, SLOTS, 7) == 2
+    assert index_cy.find_entries(whole, SLOTS, ENTRIES, 7, 0, 9, 9, 2, 9) == ([200, 100], 0)
+    with pytest.raises(IndexError):
+        index_cy.find_entries(whole[:-1], SLOTS, ENTRIES, 7, 0, 9, 9, 2, 9)
+    for slots, key_hash in ((SLOTS, -1), (1000, 999)):
+        with pytest.raises(IndexError):
+            index_cy.first_entry(whole, slots, key_hash)
