@@ -10,6 +10,8 @@ _OWNER = "MessageStoreConfig"
 SLAVE = "SLAVE"
 ASYNC_MASTER = "ASYNC_MASTER"
 SYNC_MASTER = "SYNC_MASTER"
+HA_DISTANCE = 1
+"""From a broker's port to its port for slaves, unless haListenPort names another one."""
 
 
 @dataclass(kw_only=True)

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from orbitmq.broker.ha.epoch_following import EpochFollowing, LogsDiverged
 from orbitmq.broker.ha.following import Following
+from orbitmq.broker.ha.options import HA_DISTANCE
 from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.ha.sign_in import SlaveSignIn
 from orbitmq.broker.options import BrokerSettings
@@ -26,6 +27,7 @@ from orbitmq.protocol.replication_sign_in import NONCE_BYTES, OPENING
 from orbitmq.protocol.requests.admin import GetBrokerConfig, GetBrokerRuntimeInfo
 from orbitmq.protocol.requests.pull import ViewMessageById
 from orbitmq.store import MessageStore
+from orbitmq.store.errors import StoreUnavailable
 from orbitmq.store.files import NO_SPACE
 
 log = logging.getLogger(__name__)
@@ -111,7 +113,8 @@ class HaClient:
                 except OrbitError as error:
                     self._replication.refusal = str(error)
                     self._say(f"does not follow {self._replication.ha_address}: {error}")
-                    pause = REFUSED_SECONDS
+                    # There may be room on the disk at any moment, and senders may wait for this slave.
+                    pause = RETRY_SECONDS if isinstance(error, StoreUnavailable) else REFUSED_SECONDS
                 except Exception:
                     log.exception("slave: following %s failed", self._replication.ha_address)
                     pause = REFUSED_SECONDS
@@ -213,22 +216,32 @@ class HaClient:
         """Raises BadStream where the master is of another cluster or group, has segments of another size, or
         its HA port is guarded otherwise.
 
-        A master that may not be asked, for want of rights, is known by the bytes that it sends alone.
+        A master that may not be asked, for want of rights, is known by the bytes that it sends alone. One
+        that only haMasterAddress names is asked at the port before that of its log, where brokers are unless
+        they were given another haListenPort.
         """
         address = self._replication.master_address
-        if not address:
-            return
+        is_guess = not address
+        ha_host, ha_port = parse_address(self._replication.ha_address)
+        if is_guess:
+            address = f"{ha_host}:{ha_port - HA_DISTANCE}"
         try:
             reply = await self._pool.call(address, GetBrokerConfig(), COMPARE_TIMEOUT_MS)
             said = parse_properties(bytes(reply.body or b""), address)
+        except NetError:
+            if is_guess:
+                return
+            raise
         except (BrokerRefused, UnreadableSource) as error:
-            if self._ssl is not None:
+            if self._ssl is not None and not is_guess:
                 # The first bytes of TLS are taken for an acknowledgement where nobody expects them.
                 raise BadStream(
                     f"the master {address} does not say whether its HA port takes TLS: {error}; set "
                     "innerClientAuthenticationCredentials to those of a super user of the master"
                 ) from None
             return
+        if is_guess and said.get("haListenPort") != str(ha_port):
+            return  # another broker
         settings, options = self._settings, self._store.options
         for name, wanted in (
             ("haTlsEnable", settings.ha_tls_enable),

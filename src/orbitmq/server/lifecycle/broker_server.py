@@ -13,6 +13,7 @@ from ssl import SSLContext
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.fast_failure import FastFailure
 from orbitmq.broker.filter.sql92 import load_parser
+from orbitmq.broker.ha.options import HA_DISTANCE
 from orbitmq.broker.ha.promise import unkept_options
 from orbitmq.broker.ha.role import RoleChange
 from orbitmq.broker.metadata.identity import BrokerIdentity
@@ -48,7 +49,6 @@ from orbitmq.store.files import Disk
 
 log = logging.getLogger(__name__)
 
-HA_DISTANCE = 1
 NOT_ON_VIP_PORT = frozenset({11, 361, 200050, 200052, 200054, 200055})
 """Pulls and pops are served on the main port only."""
 FIRST_REGISTRATION_SECONDS = 3.0

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from orbitmq.broker.ha.options import HA_DISTANCE
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
@@ -56,8 +57,6 @@ KINDS_WITH_CONTROLLERS = (
     *("kill controller", "pause controller", "kill etcd", "pause etcd"),
     *("elect another master", "cut master from all but clients"),
 )
-HA_DISTANCE = 1
-"""From a broker's port to its port for slaves."""
 
 
 def kinds_of(*, has_slaves: bool, has_controllers: bool) -> list[str]:

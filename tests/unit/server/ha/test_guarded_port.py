@@ -183,6 +183,7 @@ async def test_a_slave_that_knows_the_ha_port_alone_finds_out_there(
     tmp_path: Path, there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("orbitmq.server.ha.slave.SIGN_IN_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("orbitmq.server.ha.slave.HA_DISTANCE", 2)  # it asks at another port than the master's
     async with running(tmp_path / "m", **{**OWN, "haAuthenticationEnable": there}) as here:
         await here.send()
         address = f"127.0.0.1:{here.broker.settings.listen_port + 1}"

@@ -363,12 +363,34 @@ async def test_a_slave_of_another_group_or_with_other_segments_follows_nothing_a
     async with running(tmp_path / "m") as here:
         await here.send()
         async with slave_of(here, tmp_path / "s", **{name: value}) as slave:
-            # The name servers tell a broker of another group of no master; a person may.
+            # The name servers tell a broker of another group of no master.
             settings = here.broker.settings
             address = f"{settings.bind_address}:{settings.listen_port}"
             slave.broker.replication.note_master(
                 address, f"{settings.bind_address}:{settings.listen_port + 1}"
             )
+            await until(lambda: f"{name} is " in slave.broker.replication.refusal)
+            assert f"and {value} here" in slave.broker.replication.refusal
+            assert slave.store.max_physical == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("brokerClusterName", "Elsewhere"),
+        ("brokerName", "broker-z"),
+        ("mappedFileSizeCommitLog", 3 << 20),
+    ],
+)
+async def test_a_slave_that_a_person_sends_to_a_foreign_master_follows_nothing_and_says_why(
+    tmp_path: Path, name: str, value: object
+) -> None:
+    """Until name servers had told it of a master, it followed whatever haMasterAddress named."""
+    async with running(tmp_path / "m") as here:
+        await here.send()
+        settings = here.broker.settings
+        address = f"{settings.bind_address}:{settings.listen_port + 1}"
+        async with slave_of(here, tmp_path / "s", haMasterAddress=address, **{name: value}) as slave:
             await until(lambda: f"{name} is " in slave.broker.replication.refusal)
             assert f"and {value} here" in slave.broker.replication.refusal
             assert slave.store.max_physical == 0
