@@ -17,8 +17,6 @@ from typing import Any
 from orbitmq.broker.ha.options import SLAVE
 from orbitmq.broker.ha.role import Role
 from orbitmq.broker.options import BROKER_TABLE
-from orbitmq.controller.group import BrokerGroup
-from orbitmq.controller.groups import GROUP_KEYS
 from orbitmq.controller.options import CONTROLLER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import Layer
@@ -27,14 +25,16 @@ from orbitmq.server.controller.server import ControllerServer
 from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.server.lifecycle.namesrv import NamesrvServer
 from orbitmq.testing.load.clients import TOPICS
-from orbitmq.testing.load.history import Broken, Promise
+from orbitmq.testing.load.history import Broken
 from orbitmq.testing.simulation.cluster_clients import ClusterClients, ClusterHistory
 from orbitmq.testing.simulation.consensus import Consensus, SimulatedStore
 from orbitmq.testing.simulation.disk import MemoryDisk
+from orbitmq.testing.simulation.groups import Group, Mode
 from orbitmq.testing.simulation.ledger import Ledger
 from orbitmq.testing.simulation.loop import NODE, START_SECONDS, Node, VirtualLoop, on_node
 from orbitmq.testing.simulation.machines import BrokerMachine, ControllerMachine, Machine, NamesrvMachine
 from orbitmq.testing.simulation.network import Network
+from orbitmq.testing.simulation.onlooker import Onlooker
 from orbitmq.testing.simulation.running import VirtualClock
 from orbitmq.testing.simulation.world import DEFAULTS
 
@@ -66,22 +66,6 @@ CONTROLLED: dict[str, object] = {
 }
 
 
-@dataclass(slots=True, frozen=True)
-class Mode:
-    """The shape of a cluster, and when it acknowledges."""
-
-    has_controller: bool
-    is_sync: bool
-    """A message is acknowledged once all brokers have it that may be master, or two where nobody elects."""
-    sync_flush: bool
-
-    def __str__(self) -> str:
-        return (
-            f"{'controller' if self.has_controller else 'fixed roles'}, "
-            f"{'sync' if self.is_sync else 'async'} master, {'sync' if self.sync_flush else 'async'} flush"
-        )
-
-
 @dataclass(slots=True)
 class Outcome:
     """The result of a run."""
@@ -96,22 +80,6 @@ class Outcome:
     elections: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     virtual_seconds: float = 0.0
-
-
-@dataclass(slots=True, eq=False)
-class Group:
-    """One broker group, and all who watch it."""
-
-    name: str
-    members: list[BrokerMachine]
-    history: ClusterHistory
-    ledger: Ledger
-    master: BrokerMachine
-    """By the last election, or by the operator's word."""
-    decided: BrokerGroup | None = None
-    """Its entry in the consensus store."""
-    clients: ClusterClients | None = None
-    elections: int = 0
 
 
 Fault = Callable[["Cluster"], Awaitable[None]]
@@ -152,7 +120,6 @@ class Cluster:
         self._errors_ms = [0, 0]
         """By how much a broker's clock was behind and ahead, at most."""
         self.consensus = Consensus(self.loop, chance, self._rate())
-        self.consensus.on_change = self._decided
         self._first_broken: list[Broken] = []
         self.settings: dict[str, object] = {**SETTINGS, **self._drawn(), **settings}
         self.settings["flushDiskType"] = "SYNC_FLUSH" if mode.sync_flush else "ASYNC_FLUSH"
@@ -165,13 +132,15 @@ class Cluster:
             for n in range(chance.choice((2, 3)) if mode.has_controller else 0)
         ]
         self.groups: list[Group] = []
+        self.onlooker = Onlooker(mode, self.groups, self.note, self.break_, self.clock.now)
+        self.consensus.on_change = self.onlooker.decided
         replicas = chance.choice((2, 3, 3))
         for number in range(1 if chance.random() < 0.85 else 2):
             self.groups.append(self._group(number, replicas))
         levels = dict(enumerate(delays_ms(str(self.settings["messageDelayLevel"])), start=1))
         self._levels = {level: ms for level, ms in levels.items() if ms <= 10_000}
         self.spread_ms()  # clocks that are wrong from the beginning come nearer to the right time, too
-        self.loop.after_step = self.observe
+        self.loop.after_step = self.onlooker.observe
 
     def _rate(self) -> float:
         return self.chance.choice((1.0, 1.0, self.chance.uniform(1 - CLOCK_RATE, 1 + CLOCK_RATE)))
@@ -204,10 +173,8 @@ class Cluster:
             )  # fmt: skip
         for member in members:
             member.disk.now_ms = member.clock.now
-        group = Group(
-            name, members, ClusterHistory(lambda promise: self._acknowledged(group, promise), self.spread_ms),
-            Ledger(name, self.break_), members[0],
-        )  # fmt: skip
+        history = ClusterHistory(lambda promise: self.onlooker.acknowledged(group, promise), self.spread_ms)
+        group = Group(name, members, history, Ledger(name, self.break_), members[0])
         return group
 
     def spread_ms(self) -> float:
@@ -262,128 +229,6 @@ class Cluster:
         for broker in self.brokers:
             broker.disk.is_dead = True
             broker.unlock()
-
-    # The onlooker.
-
-    def observe(self) -> None:
-        """Looks at every broker whose state has changed."""
-        for group in self.groups:
-            for broker in group.members:
-                store = broker.store
-                if store is None or store.is_closed or not hasattr(broker.server, "broker"):
-                    # A broker serves before its start has ended. One that has closed its store shows nothing.
-                    continue
-                assert broker.server is not None
-                replication = broker.server.broker.replication
-                end = store.max_physical
-                state = end, store.confirm_offset, replication.role, replication.epoch
-                if state != broker.seen:
-                    if broker.seen[2:] != state[2:]:
-                        self.note(f"{broker.name} is {replication.role.value}, epoch {replication.epoch}")
-                    broker.seen = state
-                    broker.reached = max(broker.reached, end)
-                    self._look_at(group, broker, replication.role, replication.epoch)
-
-    def _look_at(self, group: Group, broker: BrokerMachine, role: Role, epoch: int) -> None:
-        server, mode = broker.server, self.mode
-        assert server is not None
-        if broker.has_lost:
-            ends = (one.held_end(on_disk=False) for one in group.members)
-            broker.has_lost = broker.held_end(on_disk=False) < max(ends)
-        if not mode.has_controller:
-            # A slave that does not follow may have what its master lost; an operator sees to it.
-            following = server.broker.replication.following
-            if broker is group.master or (following is not None and following is not broker.followed):
-                group.ledger.observe(broker, may_lead=broker is group.master)
-            return
-        if self._has_the_groups_log(group, broker):
-            may_lead = role is Role.MASTER or mode.is_sync
-            group.ledger.observe(broker, may_lead=may_lead)
-        if role is Role.MASTER and server.controller_mode.may_answer:
-            group.ledger.writes(broker, epoch)
-
-    def _has_the_groups_log(self, group: Group, broker: BrokerMachine) -> bool:
-        """True unless it may show, where controllers decide, what the group has lost by the mode's promise.
-
-        A member that has not heard of its epoch's end may still have what a power cut took from the next
-        master, or what that had not got yet.
-        """
-        if self.mode.is_sync and self.mode.sync_flush:
-            return True
-        server = broker.server
-        return server is not None and server.broker.epochs.last == group.ledger.epoch
-
-    def _may_show(self, group: Group, address: str) -> bool:
-        """True if the messages that a broker gives from now on are the group's."""
-        broker = next(one for one in group.members if one.address == address)
-        if not (self.mode.is_sync and self.mode.has_controller):
-            return self.mode.is_sync or broker is group.master
-        return broker.is_ready and self._has_the_groups_log(group, broker)
-
-    def _acknowledged(self, group: Group, promise: Promise) -> None:
-        """A client has got an answer: those who have to hold the message do."""
-        if promise.place < 0 or not self.mode.is_sync:
-            return
-        self.observe()
-        members, strict = group.members, self.mode.sync_flush
-        if not self.mode.has_controller:
-            ends = {one.name: one.reached for one in members}
-            group.ledger.acknowledged(promise.place, ends, 2)
-            return
-        if group.decided is None:
-            return
-        ends = {}
-        for broker_id in group.decided.sync_state_set:
-            address = group.decided.replicas[broker_id].address
-            broker = next(one for one in members if one.address == address)
-            if broker_id not in broker.gone_ids:
-                ends[broker.name] = broker.held_end(on_disk=True) if strict else broker.reached
-        group.ledger.acknowledged(promise.place, ends, len(ends))
-
-    def _decided(self, key: str, before: str | None, after: str | None) -> None:
-        """The consensus store has taken a change."""
-        if not key.startswith(GROUP_KEYS) or after is None:
-            return
-        group = next(one for one in self.groups if GROUP_KEYS + one.name == key)
-        now = BrokerGroup.from_text(after)
-        then = None if before is None else BrokerGroup.from_text(before)
-        group.decided = now
-        if then is not None and now.master_epoch < then.master_epoch:
-            self.break_("epochs", f"{group.name}: epoch {now.master_epoch} came behind {then.master_epoch}")
-        if then is None or now.master_epoch != then.master_epoch:
-            if now.master_id is not None:
-                self._elected(group, now, then)
-        elif now.sync_state_set != then.sync_state_set:
-            self.note(f"{group.name}: in sync {sorted(now.sync_state_set)}")
-            group.ledger.changed_set(now.sync_state_set_epoch)
-
-    def _elected(self, group: Group, now: BrokerGroup, then: BrokerGroup | None) -> None:
-        address = now.master_address
-        master = next(one for one in group.members if one.address == address)
-        was_in_sync = then is None or now.master_id in then.sync_state_set
-        self.note(f"{group.name}: {master.name} is elected in epoch {now.master_epoch}")
-        group.ledger.elected(now.master_epoch, master.name, was_in_sync, now.sync_state_set_epoch)
-        group.master = master
-        group.elections += 1
-        if now.master_epoch > 1:
-            may_lack = master.has_lost or not self.mode.is_sync
-            self.life_ended(group, master.held_end(on_disk=False) if may_lack else None)
-
-    def life_ended(self, group: Group, durable: int | None, kind: str = "kill") -> None:
-        """A master's reign is over. Records behind `durable` may be lost by the mode's promise."""
-        now = self.clock.now()
-        group.history.life_ended("cut" if durable is not None else kind, now, durable)
-        if durable is not None:
-            self.note(f"{group.name}: what lies behind {durable} may be lost")
-            group.ledger.forget_from(durable, group.members)
-            for member in group.members:
-                member.followed = self._following(member)
-
-    def _following(self, broker: BrokerMachine) -> object:
-        server = broker.server
-        if server is None or not broker.is_up or not hasattr(server, "broker"):
-            return None
-        return server.broker.replication.following
 
     # Processes.
 
@@ -456,7 +301,7 @@ class Cluster:
         if not machine.is_up:
             return
         self.note(f"{machine.name} {'loses power' if power_cut else 'is killed'}")
-        self.observe()
+        self.onlooker.observe()
         if isinstance(machine, BrokerMachine):
             self._end_broker(machine, power_cut=power_cut)
         machine.is_up = False
@@ -473,10 +318,10 @@ class Cluster:
         broker.disk = disk
         if power_cut and not self.mode.sync_flush and (self.mode.has_controller or broker is group.master):
             # It may have acknowledged it to its clients, or to its master.
-            self.life_ended(group, durable)
+            self.onlooker.life_ended(group, durable)
             broker.has_lost = True
         elif broker is group.master:
-            self.life_ended(group, None)
+            self.onlooker.life_ended(group, None)
 
     async def stop(self, machine: Machine) -> None:
         """An orderly stop."""
@@ -492,7 +337,7 @@ class Cluster:
             machine.end = broker_end.max_physical if broker_end is not None else machine.end
             if machine is group.master:
                 # Its saved tables are not those of a successor.
-                self.life_ended(group, None, "kill" if self.mode.has_controller else "stop")
+                self.onlooker.life_ended(group, None, "kill" if self.mode.has_controller else "stop")
         machine.is_up = False
         machine.node.is_dead = True
         self.network.died(machine.node)
@@ -640,7 +485,7 @@ class Cluster:
             self.chance,
             name_servers=[one.address for one in self.name_servers],
             is_master=lambda address: address == group.master.address,
-            may_show=lambda address: self._may_show(group, address),
+            may_show=lambda address: self.onlooker.may_show(group, address),
             reads_at_slaves=self.mode.is_sync and self.mode.has_controller,
             levels_ms=self._levels,
             kinds=kinds,

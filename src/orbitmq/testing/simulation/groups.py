@@ -1,0 +1,42 @@
+"""The shape of a simulated cluster: when it acknowledges, and its broker groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orbitmq.controller.group import BrokerGroup
+from orbitmq.testing.simulation.cluster_clients import ClusterClients, ClusterHistory
+from orbitmq.testing.simulation.ledger import Ledger
+from orbitmq.testing.simulation.machines import BrokerMachine
+
+
+@dataclass(slots=True, frozen=True)
+class Mode:
+    """The shape of a cluster, and when it acknowledges."""
+
+    has_controller: bool
+    is_sync: bool
+    """A message is acknowledged once all brokers have it that may be master, or two where nobody elects."""
+    sync_flush: bool
+
+    def __str__(self) -> str:
+        return (
+            f"{'controller' if self.has_controller else 'fixed roles'}, "
+            f"{'sync' if self.is_sync else 'async'} master, {'sync' if self.sync_flush else 'async'} flush"
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """One broker group, and all who watch it."""
+
+    name: str
+    members: list[BrokerMachine]
+    history: ClusterHistory
+    ledger: Ledger
+    master: BrokerMachine
+    """By the last election, or by the operator's word."""
+    decided: BrokerGroup | None = None
+    """Its entry in the consensus store."""
+    clients: ClusterClients | None = None
+    elections: int = 0

@@ -1,0 +1,153 @@
+"""The onlooker of a simulated cluster: it looks at all logs after every step, for the groups' ledgers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from orbitmq.broker.ha.role import Role
+from orbitmq.controller.group import BrokerGroup
+from orbitmq.controller.groups import GROUP_KEYS
+from orbitmq.testing.load.history import Promise
+from orbitmq.testing.simulation.groups import Group, Mode
+from orbitmq.testing.simulation.machines import BrokerMachine
+
+
+class Onlooker:
+    """`note(text)` writes a line of the trace, `break_(rule, detail)` notes a breach, `now()` is the right
+    time.
+    """
+
+    def __init__(
+        self,
+        mode: Mode,
+        groups: Sequence[Group],
+        note: Callable[[str], None],
+        break_: Callable[[str, str], None],
+        now: Callable[[], int],
+    ) -> None:
+        self._mode = mode
+        self._groups = groups
+        self._note = note
+        self._break = break_
+        self._now = now
+
+    def observe(self) -> None:
+        """Looks at every broker whose state has changed."""
+        for group in self._groups:
+            for broker in group.members:
+                store = broker.store
+                if store is None or store.is_closed or not hasattr(broker.server, "broker"):
+                    # A broker serves before its start has ended. One that has closed its store shows nothing.
+                    continue
+                assert broker.server is not None
+                replication = broker.server.broker.replication
+                end = store.max_physical
+                state = end, store.confirm_offset, replication.role, replication.epoch
+                if state != broker.seen:
+                    if broker.seen[2:] != state[2:]:
+                        self._note(f"{broker.name} is {replication.role.value}, epoch {replication.epoch}")
+                    broker.seen = state
+                    broker.reached = max(broker.reached, end)
+                    self._look_at(group, broker, replication.role, replication.epoch)
+
+    def _look_at(self, group: Group, broker: BrokerMachine, role: Role, epoch: int) -> None:
+        server, mode = broker.server, self._mode
+        assert server is not None
+        if broker.has_lost:
+            ends = (one.held_end(on_disk=False) for one in group.members)
+            broker.has_lost = broker.held_end(on_disk=False) < max(ends)
+        if not mode.has_controller:
+            # A slave that does not follow may have what its master lost; an operator sees to it.
+            following = server.broker.replication.following
+            if broker is group.master or (following is not None and following is not broker.followed):
+                group.ledger.observe(broker, may_lead=broker is group.master)
+            return
+        if self._has_the_groups_log(group, broker):
+            may_lead = role is Role.MASTER or mode.is_sync
+            group.ledger.observe(broker, may_lead=may_lead)
+        if role is Role.MASTER and server.controller_mode.may_answer:
+            group.ledger.writes(broker, epoch)
+
+    def _has_the_groups_log(self, group: Group, broker: BrokerMachine) -> bool:
+        """True unless it may show, where controllers decide, what the group has lost by the mode's promise.
+
+        A member that has not heard of its epoch's end may still have what a power cut took from the next
+        master, or what that had not got yet.
+        """
+        if self._mode.is_sync and self._mode.sync_flush:
+            return True
+        server = broker.server
+        return server is not None and server.broker.epochs.last == group.ledger.epoch
+
+    def may_show(self, group: Group, address: str) -> bool:
+        """True if the messages that a broker gives from now on are the group's."""
+        broker = next(one for one in group.members if one.address == address)
+        if not (self._mode.is_sync and self._mode.has_controller):
+            return self._mode.is_sync or broker is group.master
+        return broker.is_ready and self._has_the_groups_log(group, broker)
+
+    def acknowledged(self, group: Group, promise: Promise) -> None:
+        """A client has got an answer: those who have to hold the message do."""
+        if promise.place < 0 or not self._mode.is_sync:
+            return
+        self.observe()
+        members, strict = group.members, self._mode.sync_flush
+        if not self._mode.has_controller:
+            ends = {one.name: one.reached for one in members}
+            group.ledger.acknowledged(promise.place, ends, 2)
+            return
+        if group.decided is None:
+            return
+        ends = {}
+        for broker_id in group.decided.sync_state_set:
+            address = group.decided.replicas[broker_id].address
+            broker = next(one for one in members if one.address == address)
+            if broker_id not in broker.gone_ids:
+                ends[broker.name] = broker.held_end(on_disk=True) if strict else broker.reached
+        group.ledger.acknowledged(promise.place, ends, len(ends))
+
+    def decided(self, key: str, before: str | None, after: str | None) -> None:
+        """The consensus store has taken a change."""
+        if not key.startswith(GROUP_KEYS) or after is None:
+            return
+        group = next(one for one in self._groups if GROUP_KEYS + one.name == key)
+        now = BrokerGroup.from_text(after)
+        then = None if before is None else BrokerGroup.from_text(before)
+        group.decided = now
+        if then is not None and now.master_epoch < then.master_epoch:
+            self._break("epochs", f"{group.name}: epoch {now.master_epoch} came behind {then.master_epoch}")
+        if then is None or now.master_epoch != then.master_epoch:
+            if now.master_id is not None:
+                self._elected(group, now, then)
+        elif now.sync_state_set != then.sync_state_set:
+            self._note(f"{group.name}: in sync {sorted(now.sync_state_set)}")
+            group.ledger.changed_set(now.sync_state_set_epoch)
+
+    def _elected(self, group: Group, now: BrokerGroup, then: BrokerGroup | None) -> None:
+        address = now.master_address
+        master = next(one for one in group.members if one.address == address)
+        was_in_sync = then is None or now.master_id in then.sync_state_set
+        self._note(f"{group.name}: {master.name} is elected in epoch {now.master_epoch}")
+        group.ledger.elected(now.master_epoch, master.name, was_in_sync, now.sync_state_set_epoch)
+        group.master = master
+        group.elections += 1
+        if now.master_epoch > 1:
+            may_lack = master.has_lost or not self._mode.is_sync
+            self.life_ended(group, master.held_end(on_disk=False) if may_lack else None)
+
+    def life_ended(self, group: Group, durable: int | None, kind: str = "kill") -> None:
+        """A master's reign is over. Records behind `durable` may be lost by the mode's promise."""
+        now = self._now()
+        group.history.life_ended("cut" if durable is not None else kind, now, durable)
+        if durable is not None:
+            self._note(f"{group.name}: what lies behind {durable} may be lost")
+            group.ledger.forget_from(durable, group.members)
+            for member in group.members:
+                member.followed = _following(member)
+
+
+def _following(broker: BrokerMachine) -> object:
+    server = broker.server
+    if server is None or not broker.is_up or not hasattr(server, "broker"):
+        return None
+    return server.broker.replication.following
