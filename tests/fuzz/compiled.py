@@ -64,8 +64,8 @@ def in_process(target: str, seed: int, first: int, count: int | None, seconds: f
         child += [] if count is None else ["--count", str(count)]
         code = subprocess.run(child, check=False).returncode
         if code:
-            number = mark.read_text() if mark.exists() else "none"
-            print(f"{target}: ended with {code}; {again(target, seed, int(number))}", flush=True)
+            number = int(mark.read_text()) if mark.exists() else first  # it need not have come to an episode
+            print(f"{target}: ended with {code}; {again(target, seed, number)}", flush=True)
     return code == 0
 
 

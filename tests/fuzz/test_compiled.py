@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.compiled import run
+from tests.fuzz.compiled import in_process, run
 from tests.fuzz.episodes import EPISODES
 
 SECONDS = float(os.environ.get("ORBITMQ_FUZZ_COMPILED_SECONDS", "1"))
@@ -35,6 +35,14 @@ def test_hostile_input_of_the_compiled_modules(target: str) -> None:
 @pytest.mark.parametrize(("target", "seed", "number"), FOUND)
 def test_what_was_found_once(target: str, seed: int, number: int) -> None:
     run(target, seed, number, 1, 60)
+
+
+def test_a_process_that_does_not_come_to_its_first_episode_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    assert not in_process("sends", 1, 7, 1, 1)
+    assert "sends: ended with 1; again: make fuzz TARGET=sends SEED=1 EPISODE=7" in capsys.readouterr().out
 
 
 SOURCES = Path(__file__).parents[2] / "src" / "orbitmq"
