@@ -10,17 +10,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 import pytest
 
 pytest.importorskip("pyspark")
 
 from orbitmq.cli.app import run as cli
-from orbitmq.spark.jobs.dedup import AuditOptions, DedupOptions, audit, claim, duration, run
-from orbitmq.spark.jobs.dedup_tables import business_key, consumed_repeatedly, deduplicated
-from orbitmq.spark.jobs.job import JobFailed, JobSetup
+from orbitmq.spark.jobs.dedup.options import DedupOptions
+from orbitmq.spark.jobs.dedup.repeats import AuditOptions, audit
+from orbitmq.spark.jobs.dedup.running import run
+from orbitmq.spark.jobs.dedup.tables import business_key, consumed_repeatedly, deduplicated
+from orbitmq.spark.jobs.job import JobSetup
 from orbitmq.spark.jobs.preflight import was_written
-from orbitmq.spark.lake.storage import LakeLocation
 from tests.kit.interrupting import interrupted_after
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
 
@@ -129,36 +129,6 @@ def test_what_a_broker_brings_that_was_away_is_not_lost(spark: SparkSession, tmp
     assert sorted(found) == ["five hours ago", "now", "six hours ago"]
 
 
-def test_a_checkpoint_of_another_job_is_refused(tmp_path: Path) -> None:
-    setup = JobSetup(checkpoint=str(tmp_path / "c"))
-    mine = DedupOptions(("a", "b"), setup, to_lake="lake")
-    checkpoint = LakeLocation(str(tmp_path / "c")).open()
-    write_id = claim(checkpoint, mine)
-    assert claim(checkpoint, DedupOptions(("b", "a"), setup, to_lake="lake", window_ms=1)) == write_id
-    (tmp_path / "c" / "offsets").mkdir()
-    (tmp_path / "c" / "offsets" / "0").touch()
-    for other in (
-        DedupOptions(("a",), setup, to_lake="lake"),
-        DedupOptions(("a", "b"), setup, key="msgId", to_lake="lake"),
-        DedupOptions(("a", "b"), setup, to_lake="other"),
-        DedupOptions(("a", "b"), setup, to_topic="lake"),
-    ):
-        with pytest.raises(JobFailed, match="of another job"):
-            claim(checkpoint, other)
-    (tmp_path / "c" / "offsets" / "0").unlink()
-    corrected = DedupOptions(("a",), setup, to_lake="lake")
-    assert claim(checkpoint, corrected) == claim(checkpoint, corrected) != write_id
-    (tmp_path / "foreign" / "offsets").mkdir(parents=True)
-    with pytest.raises(JobFailed, match="not one of this job"):
-        claim(LakeLocation(str(tmp_path / "foreign")).open(), mine)
-
-
-@pytest.mark.parametrize("to", [{}, {"to_topic": "a"}, {"to_topic": "b", "to_lake": "c"}])
-def test_targets_that_cannot_be(to: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(JobFailed):
-        run(DedupOptions(("a",), JobSetup(checkpoint=str(tmp_path)), **to))
-
-
 def test_keys(spark: SparkSession) -> None:
     rows = [("k", "m", b'{"a":{"b":7}}', {"p": "v"}), (None, "n", b"no json", None)]
     frame = spark.createDataFrame(
@@ -257,16 +227,3 @@ def test_who_follows_takes_what_comes_and_ends_by_ctrl_c(
     assert cli(command) == 0, "what was under way is taken up again"
     found = Counter(row["keys"] for row in spark.read.parquet(str(lake)).collect())
     assert found == {"k-1": 1, "k-2": 1, "k-3": 1, "k-4": 1}
-
-
-@pytest.mark.parametrize(
-    ("given", "ms"), [("90s", 90_000), ("6h", 21_600_000), ("2 d", 172_800_000), ("5ms", 5)]
-)
-def test_durations(given: str, ms: int) -> None:
-    assert duration(None, None, given) == ms
-
-
-@pytest.mark.parametrize("bad", ["", "1", "h", "0s", "-1s", "1 week"])
-def test_no_durations(bad: str) -> None:
-    with pytest.raises(click.BadParameter):
-        duration(None, None, bad)

@@ -12,7 +12,10 @@ JOBS: dict[str, tuple[str, str]] = {
     "audit": ("orbitmq.spark.jobs.audit.command:audit", "Check that the files of stores are sound and agree"),
     "dlq": ("orbitmq.spark.jobs.dlq.command:dlq", "Report dead letters, archive them, send them again"),
     "replay": ("orbitmq.spark.jobs.replay:replay", "Send messages of a topic or a lake again, to a topic"),
-    "dedup": ("orbitmq.spark.jobs.dedup:dedup", "Forward one message per business key, or report repeats"),
+    "dedup": (
+        "orbitmq.spark.jobs.dedup.command:dedup",
+        "Forward one message per business key, or report repeats",
+    ),
     "trace": ("orbitmq.spark.jobs.trace:trace", "Report latencies, slow consumers and failures from traces"),
     "lag": ("orbitmq.spark.jobs.lag:lag", "Report the lag of consumer groups over time"),
     "availability": (

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 
 from orbitmq.cli.app import run
 from orbitmq.spark.jobs.availability import LOG_SCHEMA
-from orbitmq.spark.jobs.dedup import DedupOptions, claim
+from orbitmq.spark.jobs.dedup.options import DedupOptions
+from orbitmq.spark.jobs.dedup.ownership import claim
 from orbitmq.spark.jobs.job import JobFailed, JobSetup
 from orbitmq.spark.jobs.lag import SAMPLE_SCHEMA
 from orbitmq.spark.jobs.sampling import SampleTable
