@@ -103,23 +103,28 @@ def test_the_page_on_an_index_has_no_link_that_leads_nowhere(wheel: Path) -> Non
     assert [link for link in links if not link.startswith("https://")] == []
 
 
-def installed(wheel: Path, folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Python of a new environment that has nothing but the wheel and what it depends on."""
+    folder = tmp_path_factory.mktemp("installed")
     run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
     python = folder / "venv" / "bin" / "python"
     run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel, cwd=folder)
     return python
 
 
-def test_an_install_where_nothing_else_is_sends_and_receives(wheel: Path, tmp_path: Path) -> None:
-    python = installed(wheel, tmp_path)
+def test_an_install_where_nothing_else_is_sends_and_receives(
+    wheel: Path, python: Path, tmp_path: Path
+) -> None:
     expected = "none" if wheel.name.endswith("-any.whl") else "all"
     run(python, "-m", "orbitmq.compiled", "--expect", expected, cwd=tmp_path)
     assert run(python, SMOKE, cwd=tmp_path) == "hello\n"
 
 
-def test_the_command_of_an_install_serves_sends_and_receives(wheel: Path, tmp_path: Path) -> None:
-    orbitmq = installed(wheel, tmp_path).with_name("orbitmq")
+def test_the_command_of_an_install_serves_sends_and_receives(
+    wheel: Path, python: Path, tmp_path: Path
+) -> None:
+    orbitmq = python.with_name("orbitmq")
     version = run(orbitmq, "--version", cwd=tmp_path)
     kind = "interpreted" if wheel.name.endswith("-any.whl") else "compiled"
     assert re.match(rf"orbitmq, version \d+\.\d+\.\S+ \(Python [\d.]+, {kind}\b", version)
