@@ -32,7 +32,7 @@ async def test_who_waits_for_a_reply_is_told_that_the_producer_was_closed(broker
 async def test_a_trace_that_nobody_takes_does_not_hold_up_the_end(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orbitmq.client.trace.tracing.TIMEOUT_MS", 50)
+    monkeypatch.setattr("orbitmq.client.trace.tracing.TIMEOUT_MS", 1000)
     topics = [f"T{number}" for number in range(5)]
     for topic in (*topics, TRACE_TOPIC):
         broker.topic(topic, 1)
