@@ -15,7 +15,7 @@ IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 
 JAVA_FOUND = $$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
 
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help setup demo demo-cluster test asan fuzz lint format docs pictures bench lock clean distclean
+.PHONY: help setup demo demo-cluster test interpreted asan-build asan fuzz lint format docs pictures bench lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -32,30 +32,50 @@ demo-cluster: setup ## kill a master of a cluster in the middle of the flights a
 test: setup ## the whole test suite; ARGS="tests/unit -k name" for a part of it
 	@$(BIN)/python -m pytest $(or $(ARGS),$(IN_PARALLEL))
 
-# The sanitized build is in a folder of its own. It runs the unit, wire and property tests and the fuzzer's corpora, but for
-# those of commands, jobs, pages, fixtures, name servers and controllers: these start processes, talk to a broker from outside
-# or know no messages, and reach no compiled code that the tests of the broker, the server and the store do not reach more
-# closely. libFuzzer measures its own memory, and the sanitizers' counts as its. ARGS=tests runs all there are.
-ASAN_TESTS := -n 2 --dist loadfile tests/unit tests/wire tests/property tests/fuzz \
+# Tests that run on two more builds of the hot modules: interpreted, and with sanitizers. They are the unit, wire and property
+# tests, but for those of commands, jobs, pages, fixtures, name servers and controllers: these start processes, talk to a broker
+# from outside or know no messages, and reach no hot module that the tests of the broker, the server and the store do not reach
+# more closely.
+HOT_TESTS := -n 2 --dist loadfile tests/unit tests/wire tests/property \
   $(patsubst %,--ignore=tests/unit/%,admin benchmarks cli console controller deploy nameserver serializers telemetry testing) \
-  $(patsubst %,--ignore=%,$(addprefix tests/unit/spark/,jobs lake session) $(wildcard tests/unit/spark/test_*.py)) \
+  $(patsubst %,--ignore=%,$(addprefix tests/unit/spark/,jobs lake session) $(wildcard tests/unit/spark/test_*.py))
+# The interpreted build is an install in an environment of its own, made without a C compiler. The tools of the tests come from
+# .venv; OrbitMQ itself from the install, for it comes first on the path. There, clients do without Linux's modules, too.
+INTERPRETED := build/interpreted/venv/bin/python
+PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+
+interpreted: setup ## unit, wire and property tests on an install without compiled modules
+	@rm -rf build/interpreted && mkdir -p build/interpreted/tree
+	@git ls-files -z --cached --others --exclude-standard | xargs -0 tar -cf - | tar -xf - -C build/interpreted/tree
+	@"$(PYTHON)" -m venv build/interpreted/venv
+	@cd build/interpreted/tree && CC=false ../venv/bin/python -m pip install -q --disable-pip-version-check --no-deps .
+	@$(BIN)/python $(PURELIB) > "$$($(INTERPRETED) $(PURELIB))/tools-of-the-tests.pth"
+	@cd / && $(CURDIR)/$(INTERPRETED) -m orbitmq.compiled --expect none
+	@cd build/interpreted/tree && $(CURDIR)/$(INTERPRETED) -m pytest -q -p tests.kit.without_linux $(or $(ARGS),$(HOT_TESTS))
+
+# The sanitized build is in a folder of its own, and runs the fuzzer's corpora as well. libFuzzer measures its own memory, and
+# the sanitizers' counts as its. ARGS=tests runs all there are.
+ASAN_TESTS := $(HOT_TESTS) tests/fuzz \
   $(patsubst %,--deselect=tests/fuzz/test_fuzz.py::%,test_guided_by_coverage test_a_corpus_is_made_small)
 ASAN_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
   LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so)"
 
-# Sources that have moved since an earlier build go first.
-SANITIZED_BUILD = mkdir -p build/asan/tree && find build/asan/tree \( -name '*.py' -o -name '*.pxd' \) -delete && \
+# Sources that have moved since an earlier build go first. Both builds have the same C of Cython's, unless a source is newer.
+SANITIZED_BUILD = mkdir -p build/asan/tree/build && find build/asan/tree \( -name '*.py' -o -name '*.pxd' \) -delete && \
   git ls-files -z --cached --others --exclude-standard | xargs -0 tar -cf - | tar -xf - -C build/asan/tree && \
+  { [ ! -d build/cython ] || cp -a build/cython build/asan/tree/build/; } && \
   cd build/asan/tree && ORBITMQ_COMPILE=1 ORBITMQ_SANITIZE=1 $(CURDIR)/$(BIN)/python setup.py -q build_ext --inplace
 
-asan: setup ## unit, wire, property tests and fuzz corpora on a build with AddressSanitizer and UndefinedBehaviorSanitizer (gcc)
+asan-build: setup
 	@$(SANITIZED_BUILD)
+
+asan: asan-build ## unit, wire, property tests and fuzz corpora on a build with AddressSanitizer and UndefinedBehaviorSanitizer (gcc)
 	@cd build/asan/tree && export PYTHONPATH=$$PWD/src:$$PWD && $(ASAN_ENV) $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider $(or $(ARGS),$(ASAN_TESTS))
 
 # On the sanitized build of an earlier `make asan` where there is one, brought up to date; else on the plain one.
 FUZZ_TREE = $(if $(wildcard build/asan/tree),build/asan/tree,.)
 
-fuzz: setup ## hostile input for the compiled modules: SECONDS=60 in all, TARGET=name, SEED=1, EPISODE=7; GUIDED=1 by coverage
+fuzz: setup ## hostile input for the compiled modules: SECONDS=60 for all, TARGET=name, SEED=1, EPISODE=7; GUIDED=1 by coverage
 ifdef GUIDED
 	@PYTHONPATH=$$PWD/src:$$PWD $(BIN)/python -m tests.fuzz $(TARGET) --for $(or $(SECONDS),60)
 else
