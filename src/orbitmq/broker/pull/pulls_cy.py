@@ -1,9 +1,12 @@
 """Pulls straight from the frames of a read, and the frames that answer them.
 
-Hot: every message that is consumed passes here with some others. A header is read to a request without a dict
-of its fields, and an answer is put together from its numbers and the records. A frame that is not written as
-Java, Go and C++ peers write it goes the general path, which decides everything that this one does not.
-Interpreted, all pulls go that way.
+Hot: every message that is consumed passes here with some others. A consumer repeats its pull with other
+offsets and the same fields otherwise. So the bytes of those fields are the key of a plan: the checks that the
+rules made of the first such pull, and the cursor that reads for it. Only a pull without a plan becomes a
+request. An answer is put together from its numbers and the records.
+
+A frame that is not written as Java, Go and C++ peers write it goes the general path, which decides everything
+that this one does not. Interpreted, all pulls go that way.
 """
 
 # mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
@@ -144,52 +147,14 @@ def handle_pulls(rules: PullRules, data: bytes, peer: Peer, now: int) -> Handled
     header: SendHeader
     length: cython.Py_ssize_t
     end: cython.Py_ssize_t = 0
-    answered_bytes: cython.Py_ssize_t = 0
-    queue_offset: cython.longlong = 0
-    commit_offset: cython.longlong = 0
     version: cython.int = 0
     language: bytes = b""
-    plan: CachedPullPlan | None
-    known: dict[bytes, CachedPullPlan] = rules.plans
-    store: Any = rules.store
-    offsets: Any = rules.offsets
-    changes: object = rules.changes()
-    answers: list[bytes] = []
-    held: list[tuple[Command, Wait]] = []
-    while len(answers) + len(held) < PULLS_AT_ONCE and answered_bytes < BYTES_AT_ONCE:
+    pulls: _Pulls = _Pulls(rules, now)
+    while pulls.may_have_more():
         length = scan_frame(read, end, cython.address(header), cython.address(body))
         # Neither an answer nor one-way.
-        if not length or header.code != 11 or header.flag & 3:
+        if not length or header.code != 11 or header.flag & 3 or not pulls.handle(cython.address(header)):
             break
-        key = _key(cython.address(header), cython.address(queue_offset), cython.address(commit_offset))
-        if key is None:
-            break
-        plan = known.get(key)
-        if plan is None or plan._changes != changes:
-            plan = _new_plan(rules, key, cython.address(header), now)
-            if plan is None:
-                break
-        if offsets.has_resets:
-            break
-        result = store.copy(plan.cursor, queue_offset, plan.into)
-        if result is None:
-            break
-        if result.status is _FOUND:
-            if plan.commits:
-                offsets.commit(
-                    plan.request.consumer_group,
-                    plan.request.topic,
-                    plan.request.queue_id,
-                    commit_offset,
-                    now,
-                )
-            answers.append(answer(rules, plan, result, header.opaque))
-            answered_bytes += result.size_bytes
-        else:
-            wait = _held(rules, plan, cython.address(header), result, now)
-            if wait is None:
-                break
-            held.append((Command(PullMessage.CODE, header.opaque), wait))
         end += length
         version = header.version
         language = bytes_of(header.language.span)
@@ -197,38 +162,114 @@ def handle_pulls(rules: PullRules, data: bytes, peer: Peer, now: int) -> Handled
         return None
     peer.version = version
     peer.language = LANGUAGE_CODES.get(language.decode(), LANGUAGE_OTHER)
-    whole = answers[0] if len(answers) == 1 else b"".join(answers)
-    by_code = {PullMessage.CODE: (len(answers), 0)}
-    return HandledFrames(end, whole, len(answers), by_code, results=held, concerns_others=False)
+    handled: HandledFrames = pulls.result(end)
+    return handled
 
 
-@cython.cfunc
-def _new_plan(
-    rules: PullRules, key: bytes, header: cython.pointer[SendHeader], now: int
-) -> CachedPullPlan | None:
-    """Has the rules check a pull, and keeps its plan; None if it needs the general path. Compiled only."""
-    known: dict[bytes, CachedPullPlan] = rules.plans
-    request = _request(header)
-    plan: CachedPullPlan | None = None if request is None else rules.look_up(request, now)
-    if plan is None:
-        return None
-    if key not in known and len(known) >= MAX_PLANS:
-        del known[next(iter(known))]
-    known[key] = plan
-    return plan
+@cython.final
+@cython.cclass
+class _Pulls:
+    """The pulls of a read, and what was found for them so far. Compiled only."""
 
+    _rules: Any
+    _plans: dict[bytes, CachedPullPlan]
+    _changes: object
+    _store: Any
+    _offsets: Any
+    _now: Any
+    # The offsets of the pull at hand:
+    _queue_offset: cython.longlong
+    _commit_offset: cython.longlong
+    # Results:
+    _answers: list[bytes]
+    _answered_bytes: cython.Py_ssize_t
+    _held: list[Any]
 
-@cython.cfunc
-def _held(
-    rules: PullRules,
-    plan: CachedPullPlan,
-    header: cython.pointer[SendHeader],
-    result: GetResult,
-    now: int,
-) -> Any:
-    """The wait of a pull that has found nothing; None if it is not held. Compiled only."""
-    request = _request(header)
-    return None if request is None else rules.hold(plan, request, header.opaque, result, now)
+    def __init__(self, rules: PullRules, now: int) -> None:
+        self._rules = rules
+        self._plans = rules.plans
+        self._changes = rules.changes()
+        self._store = rules.store
+        self._offsets = rules.offsets
+        self._now = now
+        self._answers = []
+        self._held = []
+
+    @cython.cfunc
+    @cython.inline
+    def may_have_more(self) -> cython.bint:
+        """True if one more pull may be handled before the peer has accepted the answers."""
+        return len(self._answers) + len(self._held) < PULLS_AT_ONCE and self._answered_bytes < BYTES_AT_ONCE
+
+    @cython.cfunc
+    @cython.inline
+    def handle(self, header: cython.pointer[SendHeader]) -> cython.bint:
+        """Answers or holds a pull; False if it needs the general path."""
+        plan: CachedPullPlan | None = self._plan(header)
+        if plan is None or self._offsets.has_resets:
+            return False
+        result = self._store.copy(plan.cursor, self._queue_offset, plan.into)
+        if result is None:
+            return False
+        if result.status is not _FOUND:
+            return self._hold(plan, header, result)
+        if plan.commits:
+            request = plan.request
+            self._offsets.commit(
+                request.consumer_group, request.topic, request.queue_id, self._commit_offset, self._now
+            )
+        self._answers.append(answer(self._rules, plan, result, header.opaque))
+        self._answered_bytes += result.size_bytes
+        return True
+
+    @cython.cfunc
+    @cython.inline
+    def _plan(self, header: cython.pointer[SendHeader]) -> CachedPullPlan | None:
+        """The plan of a pull, made if there is none that is valid, and its offsets; None if it needs the
+        general path.
+        """
+        key: bytes | None = _key(
+            header, cython.address(self._queue_offset), cython.address(self._commit_offset)
+        )
+        if key is None:
+            return None
+        plan: CachedPullPlan | None = self._plans.get(key)
+        if plan is None or plan._changes != self._changes:
+            plan = self._new_plan(key, header)
+        return plan
+
+    @cython.cfunc
+    def _new_plan(self, key: bytes, header: cython.pointer[SendHeader]) -> CachedPullPlan | None:
+        """Has the rules check a pull, and keeps its plan; None if it needs the general path."""
+        known: dict[bytes, CachedPullPlan] = self._plans
+        request = _request(header)
+        plan: CachedPullPlan | None = None if request is None else self._rules.look_up(request, self._now)
+        if plan is None:
+            return None
+        if key not in known and len(known) >= MAX_PLANS:
+            del known[next(iter(known))]
+        known[key] = plan
+        return plan
+
+    @cython.cfunc
+    def _hold(self, plan: CachedPullPlan, header: cython.pointer[SendHeader], result: Any) -> cython.bint:
+        """Holds a pull that has found nothing; False if it is not held."""
+        request = _request(header)
+        if request is None:
+            return False
+        wait = self._rules.hold(plan, request, header.opaque, result, self._now)
+        if wait is None:
+            return False
+        self._held.append((Command(PullMessage.CODE, header.opaque), wait))
+        return True
+
+    @cython.cfunc
+    def result(self, end: cython.Py_ssize_t) -> Any:
+        """What was done with the first `end` bytes of the read."""
+        answers: list[bytes] = self._answers
+        whole = answers[0] if len(answers) == 1 else b"".join(answers)
+        by_code = {PullMessage.CODE: (len(answers), 0)}
+        return HandledFrames(end, whole, len(answers), by_code, results=self._held, concerns_others=False)
 
 
 def answer(rules: PullRules, plan: CachedPullPlan, result: GetResult, opaque: int) -> bytes:
@@ -305,7 +346,7 @@ def _request(header: cython.pointer[SendHeader]) -> PullMessage | None:
     suspend_ms: cython.longlong = 0
     sub_version: cython.longlong = 0
     most_bytes: cython.longlong = 0
-    has_most_bytes: cython.bint
+    has_most_bytes: cython.bint = named(header, b"maxMsgBytes", cython.address(text))
     if (
         not _number(header, b"queueId", 31, cython.address(queue_id))
         or not _number(header, b"queueOffset", 63, cython.address(queue_offset))
@@ -314,14 +355,8 @@ def _request(header: cython.pointer[SendHeader]) -> PullMessage | None:
         or not _number(header, b"commitOffset", 63, cython.address(commit_offset))
         or not _number(header, b"suspendTimeoutMillis", 63, cython.address(suspend_ms))
         or not _number(header, b"subVersion", 63, cython.address(sub_version))
-    ):
-        return None
-    has_most_bytes = named(header, b"maxMsgBytes", cython.address(text))
-    if has_most_bytes and not _number(header, b"maxMsgBytes", 31, cython.address(most_bytes)):
-        return None
-    # Proxies' pulls, and those of static topics.
-    if named(header, b"requestSource", cython.address(text)) or named(
-        header, b"proxyFrowardClientId", cython.address(text)
+        or (has_most_bytes and not _number(header, b"maxMsgBytes", 31, cython.address(most_bytes)))
+        or _is_of_proxy(header)
     ):
         return None
     bulk = _string(header, b"orbitmqBulk")
@@ -346,6 +381,17 @@ def _request(header: cython.pointer[SendHeader]) -> PullMessage | None:
         max_msg_bytes=most_bytes if has_most_bytes else None,
         broker_name=_string(header, b"bname"),
         bulk=True if bulk else None,
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_of_proxy(header: cython.pointer[SendHeader]) -> cython.bint:
+    """True for the pull of a proxy, or of a static topic. Compiled only."""
+    text: Span
+    return named(header, b"requestSource", cython.address(text)) or named(
+        header, b"proxyFrowardClientId", cython.address(text)
     )
 
 
