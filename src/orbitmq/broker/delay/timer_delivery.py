@@ -134,7 +134,7 @@ class Delivery:
         if time_ms != state.read_ms:
             state.go_to(time_ms)
         slot = OpenSlot(time_ms, state.precision_ms)
-        self._needed_offset = state.store.max_offset(TIMER_TOPIC, 0)
+        self._needed_offset = state.store.queue_end(TIMER_TOPIC, 0)
         last = wheel.get(time_ms).last
         after = state.cursor
         fetch: Fetch | None = None
@@ -156,10 +156,13 @@ class Delivery:
     def _waits_for_intake(self, slot: OpenSlot) -> bool:
         """True if messages that were there when the slot's time came are not in the wheel yet: one of them
         may be the first, or take another one back.
+
+        Those that slaves do not hold yet count as well. That delays nobody: the deliveries stand behind them in
+        the log, so readers would not see them sooner.
         """
         state = self._state
         return (
-            state.queue_offset < self._needed_offset
+            state.queue_offset < min(self._needed_offset, state.store.queue_end(TIMER_TOPIC, 0))
             and slot.time_ms >= state.caught_up_ms
             and not state.settings.timer_stop_enqueue
         )

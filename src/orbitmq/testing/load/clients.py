@@ -216,9 +216,7 @@ class Clients:
             await self._call(RecallMessage(self.topics["timed"], reply.recall_handle, self._producers))
             # An answer of a life that is over may report what a power cut took.
             if due > self.now_ms() + 1500 and life == self.history.life:
-                promise.visible = False
-                # The recall is a record of its own: its place on the disk is not reported.
-                promise.place = -1
+                self.history.recalled(promise)
 
     async def decided(self, queue_id: int) -> None:
         """A transaction: ended at once, or left for the broker to ask about."""

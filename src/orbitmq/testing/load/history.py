@@ -141,6 +141,17 @@ class History:
         for cut in self._cuts[bisect_left(self._cuts, promise.life, key=lambda cut: cut.life) :]:
             self._excuse(promise, cut)
 
+    def recalled(self, promise: Promise) -> None:
+        """The broker has said that the message will not be delivered.
+
+        The next cut may take that answer's record, even if the message itself was stored without the copies
+        that its acknowledgement waits for, so that it never was acknowledged.
+        """
+        promise.visible = False
+        # The recall is a record of its own: its place on the disk is not reported.
+        promise.place = -1
+        self._since_cut.append(promise)
+
     def _excuse(self, promise: Promise, cut: _Cut) -> None:
         """Promises no longer what a cut may have taken."""
         if promise.is_excused or 0 <= promise.place < cut.durable:

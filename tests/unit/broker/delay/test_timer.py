@@ -195,6 +195,22 @@ def test_a_recall_up_to_the_second_of_the_message_is_in_time(world: TimerWorld) 
     assert world.bodies() == []
 
 
+def test_a_recall_in_time_counts_though_slaves_get_both_only_when_the_time_has_passed(
+    world: TimerWorld,
+) -> None:
+    """The timers see only what slaves hold, too; and went on to the next second without these messages."""
+    store = world.store
+    store.replicas_reached(store.max_physical)
+    for body in ("kept", "taken back"):
+        world.send(body, TIMER_DELIVER_MS=NOW + 3500)
+    world.recall("ID000002", NOW + 3001)
+    world.run(NOW + 10_000)
+    store.replicas_reached(store.max_physical)
+    world.run(NOW + 20_000)
+    store.replicas_reached(store.max_physical)
+    assert world.bodies() == ["kept"]
+
+
 def test_a_recall_without_its_message_does_nothing(world: TimerWorld) -> None:
     world.recall("NOSUCH", NOW + 3001)
     world.send("m", TIMER_DELIVER_MS=NOW + 3500)

@@ -209,3 +209,13 @@ def test_breaches_are_named_by_a_rule_that_is_explained(breach: Callable[[Histor
     breach(history)
     assert {one.rule for one in history.broken} <= set(RULES)
     assert history.broken
+
+
+def test_a_recall_of_a_message_that_was_not_acknowledged_is_excused_by_a_power_cut_as_well() -> None:
+    for is_cut in (False, True):
+        history = History()
+        sent(history, "a-0")
+        history.recalled(history.promise("t-0", "T", 0, "timed"))
+        if is_cut:
+            history.life_ended("cut", 0, 0)
+        assert rules(history, "a-0", "t-0") == ([] if is_cut else ["undone"])
