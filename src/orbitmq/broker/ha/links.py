@@ -13,8 +13,6 @@ from typing import NamedTuple
 from orbitmq.protocol.replication import MAX_PIECE_BYTES, BadStream, ReportReader, encode_header
 
 MAX_GROWTH_NOTES = 2_000
-HELD_BACK_BYTES = 64 << 10
-"""Less than this waits for a slave's report on what it was sent before, and then leaves together."""
 REFUSALS = ("credentials", "limit", "stream", "tls")
 """Causes for which connections to the HA port are refused: no sign-in or a wrong one, too many slaves, bytes
 that no slave of this log sends, no TLS or none that fits."""
@@ -125,15 +123,6 @@ class SlaveLink:
         if self.heartbeat_due or now - self._last_sent_ms >= heartbeat_ms:
             return Send(self.next_offset, 0)
         return None
-
-    def waits_for_report(self, log_end: int) -> bool:
-        """True if the slave is to report first: it has not on all that it was sent, and lacks little more.
-
-        Each piece costs both brokers a turn, and each report another one. What is stored while one is on its
-        way leaves in one piece when the report comes: under load there are fewer and larger pieces, and a
-        slave that waits for something gets it at once.
-        """
-        return self.acknowledged < self.next_offset and 0 < log_end - self.next_offset < HELD_BACK_BYTES
 
     def sent(self, send: Send, now: int) -> None:
         """Notes that a piece has left."""

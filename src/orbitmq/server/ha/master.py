@@ -24,8 +24,6 @@ MAX_SLAVES = 64
 """Connections to the HA port; a further one is closed at once."""
 STEP_BYTES = 256 << 10
 """Sent to one slave at a time: then others have their turn, for a slave far behind takes what it gets."""
-HELD_BACK_SECONDS = 0.002
-"""Small additions to the log wait at most so long for the report of a slave on what it was sent before."""
 UNSENT_BYTES = 1 << 20
 """Bytes that one slave has not taken yet, at most: no more of the log is read for it meanwhile."""
 
@@ -117,8 +115,7 @@ class HaServer:
                 connection.end("it has not reported in time")
             else:
                 connection.link.note_log_end(log_end, now)
-                if not connection.link.waits_for_report(log_end):
-                    connection.send()
+                connection.send()
 
     def replace(self, connection: _SlaveConnection) -> None:
         """Ends an older connection of the same slave: it has connected anew before the old line broke."""
@@ -144,7 +141,6 @@ class _SlaveConnection(asyncio.Protocol):
         self._sign_in = None if server.make_sign_in is None else server.make_sign_in()
         self._paused = False
         self._goes_on = False
-        self._holds_back = False
         self._transport: asyncio.Transport
         self.link: SlaveLink
 
@@ -229,20 +225,9 @@ class _SlaveConnection(asyncio.Protocol):
         self.send()
 
     def pump(self, log_end: int) -> None:
-        """Sends what the slave lacks of a log that ends there, or has it wait for the slave's report."""
-        link = self.link
-        if link.next_offset == log_end and not link.heartbeat_due:
-            return
-        if not link.waits_for_report(log_end):
+        """Sends what the slave lacks of a log that ends there. Cheap where that is nothing."""
+        if self.link.next_offset != log_end or self.link.heartbeat_due:
             self.send()
-        elif not self._holds_back:
-            self._holds_back = True
-            asyncio.get_running_loop().call_later(HELD_BACK_SECONDS, self._send_held)
-
-    def _send_held(self) -> None:
-        """Sends what is held back, reported or not: reports come late where the way to the slave is long."""
-        self._holds_back = False
-        self.send()
 
     def send(self) -> None:
         """Sends pieces until the slave has everything or takes no more, or others are to have a turn, and a

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from orbitmq.broker.ha.following import Following
 from orbitmq.broker.ha.links import (
-    HELD_BACK_BYTES,
     MAX_GROWTH_NOTES,
     Links,
     LogGrowth,
@@ -57,19 +56,6 @@ def test_pieces_cover_the_log_once_and_cross_no_segment(start: int, batch: int) 
         slave.sent(send, 0)
         at += send.size
     assert at == 5000
-
-
-def test_what_is_stored_while_a_slave_has_not_reported_waits_unless_it_is_much() -> None:
-    slave = link(1000)
-    assert not slave.waits_for_report(1300)
-    slave.sent(Send(1000, 300), 0)
-    assert not slave.waits_for_report(1300)
-    assert slave.waits_for_report(1301)
-    assert not slave.waits_for_report(1300 + HELD_BACK_BYTES)
-    slave.heard(encode_report(1200), 0, 5000, 0)
-    assert slave.waits_for_report(1301)
-    slave.heard(encode_report(1300), 0, 5000, 0)
-    assert not slave.waits_for_report(1301)
 
 
 def test_a_slave_that_acknowledges_more_than_it_was_sent_counts_for_nothing() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import struct
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -37,8 +36,6 @@ from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing.local_broker import SMALL_SEGMENTS
 from tests.unit.options.running import Running, running
-
-PIECE_HEADER = struct.Struct(">qi")
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -271,52 +268,6 @@ async def test_a_stranger_on_the_port_of_slaves_is_sent_away(
         writer.close()
         assert here.broker.broker.promise.links.all == []
     assert "is closed" in caplog.text
-
-
-async def pieces_from(reader: asyncio.StreamReader, at: int, end: int) -> list[int]:
-    """The sizes of the pieces with the log from a physical offset to another one; without heartbeats."""
-    sizes: list[int] = []
-    while at < end:
-        physical_offset, size = PIECE_HEADER.unpack(await reader.readexactly(HEADER_BYTES))
-        assert physical_offset == at
-        await reader.readexactly(size)
-        at += size
-        if size:
-            sizes.append(size)
-    return sizes
-
-
-async def test_what_is_stored_until_a_slave_reports_reaches_it_in_one_piece(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("orbitmq.server.ha.master.HELD_BACK_SECONDS", 3600)
-    async with running(tmp_path) as here:
-        store = here.broker.store
-        await here.send()
-        first = store.max_physical
-        reader, writer = await ha_stream(here)
-        writer.write(encode_report(0))
-        assert await pieces_from(reader, 0, first) == [first]
-        for _ in range(3):
-            await here.send()
-        end = store.max_physical
-        writer.write(encode_report(first))
-        assert await pieces_from(reader, first, end) == [end - first]
-        writer.close()
-
-
-async def test_a_slave_whose_reports_take_long_gets_what_is_stored_meanwhile(tmp_path: Path) -> None:
-    async with running(tmp_path) as here:
-        store = here.broker.store
-        await here.send()
-        reader, writer = await ha_stream(here)
-        writer.write(encode_report(0))
-        await pieces_from(reader, 0, store.max_physical)
-        for _ in range(3):
-            at = store.max_physical
-            await here.send()
-            await pieces_from(reader, at, store.max_physical)
-        writer.close()
 
 
 async def test_a_slave_that_acknowledges_more_than_was_sent_is_sent_away_and_nothing_is_promised_on_it(
