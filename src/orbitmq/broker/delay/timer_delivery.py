@@ -157,8 +157,8 @@ class Delivery:
         """True if messages that were there when the slot's time came are not in the wheel yet: one of them
         may be the first, or take another one back.
 
-        Those that slaves do not hold yet count as well. That delays nobody: the deliveries stand behind them in
-        the log, so readers would not see them sooner.
+        Those that slaves do not hold yet count as well. That delays nobody: the deliveries stand behind them
+        in the log, so readers would not see them sooner.
         """
         state = self._state
         return (
