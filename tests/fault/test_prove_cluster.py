@@ -42,6 +42,14 @@ def test_a_cluster_with_controllers_loses_nothing() -> None:
     assert found["faults"] == 2
 
 
+def test_asynchronous_slaves_lose_no_more_than_their_master_had_reported() -> None:
+    need("etcd")
+    found = proved("--failover", "--mode", "async-master", "--faults", "1", "--only", "kill master")
+    assert found["kept"]
+    assert found["lost"] == found["lostAsReported"]
+    assert found["mostUnreplicatedSeconds"] >= 0  # type: ignore[operator]
+
+
 def test_full_disks_lost_packets_and_broken_connections_lose_nothing() -> None:
     kinds = [
         "full disk of master",

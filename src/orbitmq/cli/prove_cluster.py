@@ -82,9 +82,18 @@ def print_findings(found: ClusterFindings) -> None:
     out.print(
         "Waited: the longest time without an acknowledgement, or a delivery, of a fault: median, longest."
     )
+    if plan.may_lose:
+        out.print(
+            f"Lost with their master, as it had reported beforehand: {found.lost_as_reported:,}. The oldest "
+            f"message without a replica had waited for {found.most_unreplicated_seconds:.1f} s at most."
+        )
     _print_promises(out.print, found.broken, found.examples)
     if found.failed:
         out.print(f"[red]{found.failed}")
+    elif not found.broken and found.lost_as_reported:
+        out.print(
+            "Nothing else that was acknowledged is lost, nothing else was taken back, and order was kept."
+        )
     elif not found.broken:
         out.print("Nothing that was acknowledged is lost, nothing was taken back, and order was kept.")
 

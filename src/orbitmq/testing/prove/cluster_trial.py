@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 import shutil
@@ -19,6 +20,7 @@ from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.records.message_cy import decode_records
+from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
 from orbitmq.protocol.requests.offset import GetMaxOffset
 from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
@@ -70,6 +72,13 @@ class ClusterPlan:
     only: tuple[str, ...] = ()
     """Kinds of faults; none: all that such a cluster can have, and two at once."""
 
+    @property
+    def may_lose(self) -> bool:
+        """True if a slave may become master without what its master had acknowledged: its masters say
+        beforehand how much that would be.
+        """
+        return self.failover and self.mode == "async-master"
+
 
 @dataclass(slots=True)
 class ClusterFindings:
@@ -84,6 +93,10 @@ class ClusterFindings:
     windows: list[dict[str, Any]] = field(default_factory=list)
     """Every fault by itself, in the order in which they came."""
     acknowledged: int = 0
+    lost_as_reported: int = 0
+    """Acknowledged messages lost with a master that had said before that no slave held them."""
+    most_unreplicated_seconds: float = 0.0
+    """The most that masters said so, right before a fault: since when the oldest such message had waited."""
     failed_sends: int = 0
     disks: str = ""
     """The disks of brokers, in words."""
@@ -124,6 +137,8 @@ class ClusterFindings:
             "acknowledged": self.acknowledged,
             "failedSends": self.failed_sends,
             "lost": sum(row.lost for row in self.rows),
+            "lostAsReported": self.lost_as_reported,
+            "mostUnreplicatedSeconds": round(self.most_unreplicated_seconds, 3),
             "duplicated": sum(row.twice for row in self.rows),
             "rows": [row.to_value() for row in self.rows],
             "each": self.windows,
@@ -146,6 +161,7 @@ class ClusterTrial:
         self._show = show
         self._service = Service()
         self._over = asyncio.Event()
+        self._pool = ConnectionPool()
         self.findings = ClusterFindings(plan, seed)
 
     async def run(self) -> ClusterFindings:
@@ -181,6 +197,7 @@ class ClusterTrial:
             await asyncio.to_thread(cluster.halt)
         service = self._service
         findings.acknowledged, findings.failed_sends = len(service.acknowledged), service.failed_sends
+        findings.lost_as_reported = service.lost_as_reported
         findings.broken, findings.examples = service.broken, dict(service.examples)
         await asyncio.to_thread(faults.disks.close, keep=not findings.is_kept)
         if findings.is_kept:
@@ -192,11 +209,10 @@ class ClusterTrial:
 
     async def _clients(self, cluster: LocalCluster, faults: Faults) -> None:
         service = self._service
-        pool = ConnectionPool()
+        pool = self._pool
         masters = [node.address for node in cluster.nodes if node.kind == "master"]
         if not masters:
-            groups = sorted({node.group for node in cluster.nodes if node.group})
-            found = [await asyncio.to_thread(cluster.master, group) for group in groups]
+            found = [await asyncio.to_thread(cluster.master, group) for group in groups_of(cluster)]
             masters = [node.address for node in found if node is not None]
         for address in masters:
             for topic in (TOPIC, BALLAST_TOPIC):
@@ -277,7 +293,10 @@ class ClusterTrial:
 
     async def _one(self, kind: str, cluster: LocalCluster, faults: Faults) -> bool:
         """One fault from its beginning until all is well again; False if that did not come."""
-        window = Window(kind, time.monotonic())
+        safe_before = math.inf
+        if self._plan.may_lose and kind != CONTROL:
+            safe_before = await self._replicated_before(cluster)
+        window = Window(kind, time.monotonic(), safe_before=safe_before)
         self._service.windows.append(window)
         if kind == CONTROL:
             await asyncio.sleep(CONTROL_SECONDS)
@@ -295,6 +314,24 @@ class ClusterTrial:
         await asyncio.sleep(self._chance.uniform(*REST_SECONDS))
         window.ended = time.monotonic()
         return True
+
+    async def _replicated_before(self, cluster: LocalCluster) -> float:
+        """The moment before which everything that is stored has a replica, by what all masters say now."""
+        oldest = math.inf
+        for group in groups_of(cluster):
+            asked = time.monotonic()
+            master = await asyncio.to_thread(cluster.master, group)
+            if master is None:
+                return -math.inf
+            info = (await self._pool.call(master.address, GetBrokerRuntimeInfo(), 10_000)).body.table
+            waits_ms = info.get("unreplicatedTimeMillis")
+            if waits_ms is None:  # no slave is connected
+                return -math.inf
+            waits_seconds = int(waits_ms) / 1000
+            findings = self.findings
+            findings.most_unreplicated_seconds = max(findings.most_unreplicated_seconds, waits_seconds)
+            oldest = min(oldest, asked - waits_seconds)
+        return oldest
 
     async def _served(self, since: float) -> bool:
         """Waits until messages are acknowledged and delivered that were sent since then."""
@@ -328,13 +365,18 @@ class ClusterTrial:
     async def _held(self, cluster: LocalCluster, pool: ConnectionPool) -> dict[Queue, list[str]]:
         """The messages of all queues, as the present masters have them."""
         held = {}
-        for group in sorted({node.group for node in cluster.nodes if node.group}):
+        for group in groups_of(cluster):
             master = await asyncio.to_thread(cluster.master, group)
             if master is None:
                 raise StartFailed(f"group {group} has no master in the end")
             for queue_id in range(QUEUES):
                 held[group, queue_id] = await _read(pool, master.address, queue_id)
         return held
+
+
+def groups_of(cluster: LocalCluster) -> list[str]:
+    """Names of the broker groups of a cluster."""
+    return sorted({node.group for node in cluster.nodes if node.group})
 
 
 async def _read(pool: ConnectionPool, address: str, queue_id: int) -> list[str]:

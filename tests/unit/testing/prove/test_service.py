@@ -120,3 +120,26 @@ def test_each_fault_stands_by_itself() -> None:
     value = row(service, "kill slave").to_value()
     assert value["times"] == 2
     assert value["producerWithoutServiceSeconds"] == {"median": 1.75, "mean": 1.75, "longest": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "is_excused"),
+    [(3.4, False), (3.6, True), (4.5, True), (6.5, False)],
+)
+def test_masters_may_lose_what_they_said_no_slave_holds_and_no_more(
+    acknowledged: float, is_excused: bool
+) -> None:
+    """At 4.0, before the fault, the master said that its oldest message without a replica is of 3.5."""
+    windows = [Window(CONTROL, 0.0, ended=2.0), Window("kill master", 4.0, ended=6.0, safe_before=3.5)]
+    service = service_of([("s0-0", 0.9, 1.0, 1.1), ("s0-1", 3.3, acknowledged, 3.7)], windows)
+    service.check({QUEUE: ["s0-0"]})
+    assert service.lost_as_reported == is_excused
+    assert dict(service.broken) == ({} if is_excused else {"lost": 1, "taken back": 1})
+
+
+def test_where_masters_answer_when_slaves_have_a_message_none_may_be_lost() -> None:
+    windows = [Window(CONTROL, 0.0, ended=2.0), Window("kill master", 4.0, ended=6.0)]
+    service = service_of([("s0-0", 3.9, 3.95, None), ("s0-1", 4.1, 4.2, None)], windows)
+    service.check({QUEUE: []})
+    assert service.broken["lost"] == 2
+    assert service.lost_as_reported == 0
