@@ -20,7 +20,7 @@ DIALOGS = {
     "delete a topic": ("topics/payments", by_button("Delete")),
     "clone a group": ("groups/billing", by_button("Clone")),
     "reset a group": ("groups/billing", by_button("Reset offsets")),
-    "resend letters": ("dead-letters/refunds", by_button("Resend all")),
+    "resend dead letters": ("dead-letters/refunds", by_button("Resend all")),
     "drain a broker": ("cluster", by_button("Drain")),
     "set an option": (
         "cluster?tab=options&filter=transactionCheckInterval",

@@ -22,7 +22,7 @@ from tests.kit.dead_letters import origin, plant
 from tests.peers.machine import Process, free_port
 
 LETTERS = int(os.environ.get("ORBITMQ_DEAD_LETTERS", "12000")) // 3
-"""Letters of each of the three causes; 100,000 in all take minutes."""
+"""Dead letters of each of the three causes; 100,000 in all take minutes."""
 PATIENCE_SECONDS = 120 + LETTERS // 20
 CLUSTER = "/api/clusters/default"
 
@@ -49,7 +49,7 @@ class Console:
         return found
 
     def wait(self, run_id: str, sent: int) -> dict[str, Any]:
-        """Returns once so many letters are sent, or the run is over."""
+        """Returns once so many dead letters are sent, or the run is over."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (run := self.run(run_id))["endedMs"] is None and run["counts"].get("sent", 0) < sent:
             assert time.monotonic() < deadline, (run, self.process.tail())
@@ -109,7 +109,7 @@ def test_kills_of_the_console_and_of_the_broker_lose_no_letter_and_send_none_twi
         trail = [json.loads(line) for line in (tmp_path / "data" / "audit.jsonl").read_text().splitlines()]
         assert [one["action"] for one in trail] == ["redrive_letters", "redrive_ended"] * 2
         assert trail[3]["after"] == {"run": run_id, "sent": LETTERS}
-        # The rest of the group: the letter that was edited has been sent, and stays.
+        # The rest of the group: the dead letter that was edited has been sent, and stays.
         rest = console.client.post(f"{CLUSTER}/dead-letters/g/redrive", json={"rate": 10_000}).json()["id"]
         assert console.wait(rest, 3 * LETTERS)["counts"] == {"sent": 2 * LETTERS - 1, "skipped": LETTERS + 1}
         everything = Counter(["mended", *(f"l-{number}" for number in range(3 * LETTERS))])

@@ -116,7 +116,9 @@ def test_dead_letters_of_apaches_are_sent_again(page: Page) -> None:
     causes.get_by_role("button", name="Resend all").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Dry run").click()
-    expect(dialog.get_by_role("status")).to_contain_text("5 of 5 letters would be sent.", timeout=PATIENCE_MS)
+    expect(dialog.get_by_role("status")).to_contain_text(
+        "5 of 5 dead letters would be sent.", timeout=PATIENCE_MS
+    )
     dialog.get_by_role("button", name="Resend 5").click()
     runs = page.get_by_role("table", name="Resends")
     expect(runs.get_by_role("row").nth(1)).to_contain_text("sent: 5", timeout=PATIENCE_MS)

@@ -19,7 +19,7 @@ from orbitmq.console.security.audit import AuditEntry, AuditLog
 log = logging.getLogger(__name__)
 
 MOST_RUNNING = 16
-"""Runs at a time; each has its own task and at most one batch of letters in memory."""
+"""Runs at a time; each has its own task and at most one batch of dead letters in memory."""
 
 
 class Redrives:
@@ -68,7 +68,7 @@ class Redrives:
         return await self.run(cluster, run_id)
 
     async def stop(self, cluster: str, run_id: str) -> Run:
-        """Has a run end after the letters that are under way. Raises BadRequest."""
+        """Has a run end after the dead letters that are under way. Raises BadRequest."""
         run = await self.run(cluster, run_id)
         task = self._tasks.get(run_id)
         if task is None:
@@ -90,7 +90,7 @@ class Redrives:
         return await self._journal.do(self._journal.runs, cluster) if self._journal.exists else []
 
     async def entries(self, run_id: str, state: str | None, most: int, skip: int) -> list[Entry]:
-        """Letters of a run."""
+        """Dead letters of a run."""
         return await self._journal.do(self._journal.entries, run_id, state, most, skip)
 
     def _launch(self, cluster: str, run_id: str) -> None:

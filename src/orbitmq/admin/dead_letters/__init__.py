@@ -1,5 +1,6 @@
 """Dead letters: read, told apart by cause, and sent again once each with a journal on the disk.
 
-`letter` is one of them, `reading` gets them from brokers, `clusters` counts them by cause, `outgoing` makes
-the message that is sent again, `journal` remembers what was sent, `redrive` sends.
+`dead_letter` is one of them, `reading` gets them from brokers, `clusters` counts them by cause. `asked` is
+the request for a redrive, `planning` selects its dead letters, `targets` knows the queues to which they go,
+`outgoing` makes the message that is sent again, `redrive` sends, and `journal` keeps what was sent.
 """

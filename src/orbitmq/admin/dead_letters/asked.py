@@ -22,10 +22,10 @@ class BadRequest(OrbitError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A redrive as it is asked for: single letters, all of a cause, or all of the group without either.
+    """A redrive as it is asked for: single dead letters, all of a cause, or all of the group without either.
 
-    `rate` is in letters a second. Letters that were sent again `max_replays` times are left out, and so are
-    those that an earlier run has sent, unless `again`. `edit` is for a single letter. Raises BadRequest.
+    `rate` is in messages a second. Dead letters that were sent again `max_replays` times are left out, and so
+    are those that an earlier run has sent, unless `again`. `edit` is for a single one. Raises BadRequest.
     """
 
     places: tuple[Place, ...] = ()
@@ -38,20 +38,20 @@ class Asked:
 
     def __post_init__(self) -> None:
         if self.places and self.cause is not None:
-            raise BadRequest("a redrive is of single letters or of a cause, not of both")
+            raise BadRequest("a redrive is of single dead letters or of a cause, not of both")
         if len(self.places) > MAX_PLACES:
-            raise BadRequest(f"a redrive names {MAX_PLACES} letters at most; take a cause for more")
+            raise BadRequest(f"a redrive names {MAX_PLACES} dead letters at most; take a cause for more")
         if self.to not in get_args(To):
-            raise BadRequest(f"a letter goes to origin or to retry, not to {self.to!r}")
+            raise BadRequest(f"a dead letter goes to origin or to retry, not to {self.to!r}")
         if not 0 < self.rate <= MAX_RATE:
-            raise BadRequest(f"a rate is above 0 and at most {MAX_RATE} letters a second, not {self.rate:g}")
+            raise BadRequest(f"a rate is above 0 and at most {MAX_RATE} messages a second, not {self.rate:g}")
         if not 1 <= self.max_replays <= 1000:
             raise BadRequest(f"max_replays is from 1 to 1000, not {self.max_replays}")
         if self.edit != Edit() and len(self.places) != 1:
-            raise BadRequest("an edit is of one letter: name its place")
+            raise BadRequest("an edit is of one dead letter: name its place")
 
     def wants(self, letter: DeadLetter) -> bool:
-        """True if a letter of a scan is meant."""
+        """True if a dead letter of a scan is meant."""
         return self.cause is None or letter.cause == self.cause
 
     def as_json(self) -> dict[str, Any]:

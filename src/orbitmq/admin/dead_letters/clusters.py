@@ -1,4 +1,4 @@
-"""Letters by cause: counted as they are read, in bounded memory."""
+"""Dead letters by cause: counted as they are read, in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from orbitmq.admin.dead_letters.dead_letter import Cause, DeadLetter, Place
 
 MAX_CLUSTERS = 500
-"""Causes that are told apart; letters of further ones are only counted."""
+"""Causes that are told apart; dead letters of further ones are only counted."""
 SAMPLED = 20
-"""Places of the newest letters that a cluster keeps."""
+"""Places of the newest dead letters that a cluster keeps."""
 
 
 @dataclass(slots=True)
 class DeadLetterCluster:
-    """Letters of one cause."""
+    """Dead letters of one cause."""
 
     cause: Cause
     count: int = 0
@@ -28,12 +28,12 @@ class DeadLetterCluster:
 
 
 class Clusters:
-    """Counts of letters."""
+    """Counts of dead letters."""
 
     def __init__(self) -> None:
         self._clusters: dict[Cause, DeadLetterCluster] = {}
         self.beyond = 0
-        """Letters of causes for which there was no room."""
+        """Dead letters of causes for which there was no room."""
 
     def add(self, letter: DeadLetter) -> None:
         """Counts one."""

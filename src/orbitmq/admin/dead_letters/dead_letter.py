@@ -20,7 +20,7 @@ SHAPED_KEYS = 20
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """The place of a letter in the dead-letter topic of its group."""
+    """The place of a dead letter in the dead-letter topic of its group."""
 
     broker: str
     queue_id: int
@@ -29,7 +29,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Letters that are alike: one topic, and one exception or, where no client gave one, one shape of
+    """Dead letters that are alike: one topic, and one exception or, where no client gave one, one shape of
     bodies.
     """
 
@@ -57,7 +57,7 @@ class DeadLetter:
 
 
 def dead_letter_of(broker: str, message: StoredMessage) -> DeadLetter:
-    """A letter from the record in the dead-letter topic."""
+    """A dead letter from the record in the dead-letter topic."""
     properties = message.property_map()
     exception = properties.get(EXCEPTION) or None
     shape = None if exception else shape_of(_body(message))

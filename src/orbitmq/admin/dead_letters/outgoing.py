@@ -33,13 +33,13 @@ from orbitmq.protocol.records.properties import BadProperty, encode_properties
 To = Literal["origin", "retry"]
 """`origin`: the first topic, for every group that subscribes; `retry`: the group that failed alone."""
 REDRIVEN = "orbitmq.redriven"
-"""The property that names the letter a message was: its message id."""
+"""The property that names the dead letter a message was: its message id."""
 _REASONS = frozenset({EXCEPTION, EXCEPTION_TEXT, EXCEPTION_CONSUMER, EXCEPTION_ATTEMPT})
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Changes of one letter; None leaves a part as it is."""
+    """Changes of one dead letter; None leaves a part as it is."""
 
     body: bytes | None = None
     tags: str | None = None
@@ -78,7 +78,7 @@ def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def target_of(letter: DeadLetter, group: str, to: To) -> str | None:
-    """The topic that a letter goes to; None where its first topic is not known."""
+    """The topic that a dead letter goes to; None where its first topic is not known."""
     if letter.topic is None:
         return None
     return RETRY_PREFIX + group if to == "retry" else letter.topic

@@ -21,7 +21,7 @@ from orbitmq.protocol.records.properties import decode_properties
 
 @dataclass(slots=True)
 class FilterEffect:
-    """Effect of the group's subscription to one topic on the letters that would be sent there."""
+    """Effect of the group's subscription to one topic on the dead letters that would be sent there."""
 
     topic: str
     known: bool = False
@@ -40,7 +40,7 @@ class Preview:
     selected: int = 0
     would_send: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
-    """Letters that stay, by reason."""
+    """Dead letters that stay, by reason."""
     filters: dict[str, FilterEffect] = field(default_factory=dict)
 
 

@@ -13,21 +13,21 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.names import DLQ_PREFIX
 
 PAGE = 32
-"""Letters that a broker is asked for at once; of cold ones it may give fewer."""
+"""Dead letters that a broker is asked for at once; of cold ones it may give fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some letters, and how far the reading is."""
+    """Some dead letters, and how far the reading is."""
 
     letters: list[DeadLetter]
     scanned: int
     total: int
-    """Letters that were there when the reading began."""
+    """Dead letters that were there when the reading began."""
 
 
 async def scan(admin: Admin, group: str) -> AsyncIterator[Page]:
-    """All letters of a group that are there now, queue by queue. Raises TopicNotExist."""
+    """All dead letters of a group that are there now, queue by queue. Raises TopicNotExist."""
     topic = DLQ_PREFIX + group
     addresses = await _addresses(admin, topic)
     status = await topic_status(admin, topic)
@@ -49,7 +49,7 @@ async def scan(admin: Admin, group: str) -> AsyncIterator[Page]:
 
 
 async def letters_at(admin: Admin, group: str, places: Iterable[Place]) -> dict[Place, DeadLetter]:
-    """The letters at some places, neighbours read together; those that are gone are left out.
+    """The dead letters at some places, neighbours read together; those that are gone are left out.
 
     Raises NoBroker where a broker is not there.
     """
@@ -91,6 +91,6 @@ async def _addresses(admin: Admin, topic: str) -> Mapping[str, str]:
 async def _page(
     admin: Admin, address: str, queue: MessageQueue, offset: int, count: int
 ) -> tuple[list[DeadLetter], int]:
-    """Letters from an offset on, and where to go on."""
+    """Dead letters from an offset on, and where to go on."""
     messages, following = await page(admin, address, queue, offset, count)
     return [dead_letter_of(queue.broker_name, one) for one in messages], following

@@ -1,4 +1,4 @@
-"""Redrives: letters sent again once each, at a rate, over kills of this process and of brokers."""
+"""Redrives: dead letters sent again once each, at a rate, over kills of this process and of brokers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from orbitmq.protocol.requests.send import SendMessageV2
 log = logging.getLogger(__name__)
 
 BATCH = 64
-"""Letters that are under way at a time: so many at most are in doubt after a kill."""
+"""Dead letters that are under way at a time: so many at most are in doubt after a kill."""
 PRODUCER_GROUP = "REDRIVE_PRODUCER"
 PAUSE_SECONDS = 2.0
 """Pause before a broker that did not answer is asked what it has, and is sent the rest."""
@@ -70,7 +70,7 @@ class Redrive:
         return await self._journal.do(self._journal.begin, self._cluster, group, asked.as_json(), user)
 
     def stop(self, run: str) -> None:
-        """Has `carry_out` end after the letters that are under way."""
+        """Has `carry_out` end after the dead letters that are under way."""
         self._stopping.add(run)
 
     async def preview(self, group: str, asked: Asked) -> Preview:
@@ -87,7 +87,7 @@ class Redrive:
         asked = Asked.from_json(run.asked)
         problem = ""
         if run.state == PLANNING:
-            async with self._planning:  # two plans at a time would not know of each other's letters
+            async with self._planning:  # two plans at a time would not know of each other's dead letters
                 problem = await self._plan(run, asked)
         targets = Targets(self._admin)
         batch = max(1, min(BATCH, int(asked.rate / 4)))
@@ -123,7 +123,7 @@ class Redrive:
         return run
 
     async def _plan(self, run: Run, asked: Asked) -> str:
-        """Notes every letter of a run; gives why it cannot be done, empty if it can.
+        """Notes every dead letter of a run; gives why it cannot be done, empty if it can.
 
         Waits for brokers that do not answer.
         """
@@ -153,7 +153,7 @@ class Redrive:
         return ""
 
     async def _send(self, run: Run, asked: Asked, targets: Targets, taken: list[Entry]) -> bool:
-        """Sends letters and notes what became of them; True if it is not known of some."""
+        """Sends dead letters and notes what became of them; True if it is not known of some."""
         try:
             letters = await letters_at(self._admin, run.group, (one.place for one in taken))
         except TopicNotExist:
@@ -209,7 +209,7 @@ class Redrive:
         return reply.msg_id
 
     async def _look_for(self, run_id: str) -> bool:
-        """Asks brokers for the letters under way; those that are not there are planned again.
+        """Asks brokers for the dead letters under way; those that are not there are planned again.
 
         False: brokers do not answer.
         """

@@ -210,7 +210,7 @@ async def _copies(admin: Admin, topic: str, unique_id: str) -> list[StoredMessag
 
 
 async def _resent(admin: Admin, life: Life) -> list[LifeEvent]:
-    """Copies that the console sent again from dead letters: they name the letter, and have the same keys."""
+    """Copies that the console sent again from a dead letter: they name it, and have the same keys."""
     letters = {one.message_id: one for one in life.events if one.step == "dead"}
     events = []
     seen = set()

@@ -248,7 +248,7 @@ async def get_letters(call: Call[PlacesQuery, None]) -> ShownDeadLetters:
     """Dead letters at some places; one alone has its whole body."""
     places = [_place(text) for text in call.query.place]
     if len(places) > MOST_SHOWN:
-        raise ApiError(422, "INVALID", f"{MOST_SHOWN} letters at most", field="place")
+        raise ApiError(422, "INVALID", f"{MOST_SHOWN} dead letters at most", field="place")
     found = await letters_at(call.cluster.admin, call.path["group"], places)
     most = None if len(places) == 1 else SHOWN_BYTES
     return ShownDeadLetters([_shown(found[place], most) for place in places if place in found])
@@ -315,7 +315,7 @@ def _noted(body: RedriveRequest) -> dict[str, object]:
     if isinstance(edit, dict) and isinstance(edit.get("body"), str):
         edit["body"] = f"{len(edit['body']) * 3 // 4} bytes"
     if len(body.places) > 20:
-        noted["places"] = f"{len(body.places)} letters"
+        noted["places"] = f"{len(body.places)} dead letters"
     return noted
 
 

@@ -121,7 +121,7 @@ async def test_a_letter_is_edited_and_an_edit_that_no_message_can_have_is_refuse
     for properties in ({"TAGS": "x"}, {"a": ""}, {"a\x01": "b"}):
         with pytest.raises(IllegalMessage):
             await redrive.preview("g4", Asked(places=(place,), edit=Edit(properties=properties)))
-    with pytest.raises(BadRequest, match="one letter"):
+    with pytest.raises(BadRequest, match="one dead letter"):
         Asked(edit=Edit(body=b"x"))
     asked = Asked(places=(place,), edit=Edit(b"good", "new", "k1 k2", {"size": "9"}))
     await redrive.carry_out(await redrive.begin("g4", asked, "ann"))

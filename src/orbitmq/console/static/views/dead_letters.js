@@ -18,7 +18,7 @@ const placeOf = (one) => `${one.broker}/${one.queueId}/${one.queueOffset}`;
 export function DeadLetters({ cluster, name }) {
   const run = place.value.query.get("run");
   if (run) return html`<${RunView} cluster=${cluster} id=${run} />`;
-  return name ? html`<${LettersOf} cluster=${cluster} group=${name} />` : html`<${GroupList} cluster=${cluster} />`;
+  return name ? html`<${DeadLettersOf} cluster=${cluster} group=${name} />` : html`<${GroupList} cluster=${cluster} />`;
 }
 
 function GroupList({ cluster }) {
@@ -50,7 +50,7 @@ function Runs({ cluster, group, round }) {
     { key: "group", title: t("Group"), hide: "narrow", cell: (one) => one.group },
     { key: "user", title: t("User"), hide: "narrow", cell: (one) => one.user },
     { key: "state", title: t("State"), cell: (one) => html`<span class="tag">${states()[one.state]}</span>${one.error && html`<div class="bad-text">${one.error}</div>`}` },
-    { key: "progress", title: t("Letters"), cell: (one) => html`<${Progress} run=${one} />` },
+    { key: "progress", title: t("Dead letters"), cell: (one) => html`<${Progress} run=${one} />` },
     { key: "stop", title: t("Stop"), cell: (one) => one.endedMs == null && may("operator") && html`<button type="button" onClick=${() => stop(cluster, one, reload)}>${t("Stop")}</button>` },
   ];
   if (!rows.length) return html`<${Problem} error=${error} />`;
@@ -86,13 +86,13 @@ function RunView({ cluster, id }) {
     <nav class="crumbs" aria-label=${t("Path")}><a href=${address(cluster, "dead-letters")}>${t("Dead letters")}</a> / ${value && html`<a href=${address(cluster, "dead-letters", value.run.group)}>${value.run.group}</a> /`}</nav>
     <div class="head-row"><h1>${t("Resend {id}", { id })}</h1>${value && value.run.endedMs == null && may("operator") && html`<button type="button" onClick=${() => stop(cluster, value.run, reload)}>${t("Stop")}</button>`}</div>
     <${Problem} error=${error} retry=${reload} />${loading && html`<${Loading} />`}
-    ${value && html`<dl class="facts"><div><dt>${t("State")}</dt><dd>${states()[value.run.state]}</dd></div><div><dt>${t("User")}</dt><dd>${value.run.user}</dd></div><div><dt>${t("Begun")}</dt><dd>${time(value.run.beganMs)}</dd></div><div><dt>${t("Letters")}</dt><dd><${Progress} run=${value.run} /></dd></div></dl>
+    ${value && html`<dl class="facts"><div><dt>${t("State")}</dt><dd>${states()[value.run.state]}</dd></div><div><dt>${t("User")}</dt><dd>${value.run.user}</dd></div><div><dt>${t("Begun")}</dt><dd>${time(value.run.beganMs)}</dd></div><div><dt>${t("Dead letters")}</dt><dd><${Progress} run=${value.run} /></dd></div></dl>
       ${value.run.error && html`<div class="problem" role="alert"><strong>${value.run.error}</strong></div>`}
       <div class="tools"><${Download} path=${inCluster(cluster, `/redrives/${part(id)}?max=1000`)} /></div>
-      <section class="card"><${Table} label=${t("Letters")} rows=${value.letters} rowKey=${(one) => placeOf(one.place)} columns=${columns} empty=${html`<${Empty} title=${t("No letters yet")}><//>`} /></section>`}`;
+      <section class="card"><${Table} label=${t("Dead letters")} rows=${value.letters} rowKey=${(one) => placeOf(one.place)} columns=${columns} empty=${html`<${Empty} title=${t("No dead letters yet")}><//>`} /></section>`}`;
 }
 
-function LettersOf({ cluster, group }) {
+function DeadLettersOf({ cluster, group }) {
   const path = inCluster(cluster, `/dead-letters/${part(group)}`);
   const { value, error, running, stop: cancel, restart } = useTask(`${path}/clusters`);
   const [request, setRequest] = useState(null);
@@ -102,7 +102,7 @@ function LettersOf({ cluster, group }) {
   const columns = [
     { key: "topic", title: t("Topic"), cell: (one) => html`<span class="mono">${one.cause.topic ?? t("not known")}</span>` },
     { key: "cause", title: t("Exception or body"), cell: (one) => html`<a class="mono" href=${address(cluster, "dead-letters", group, { cause: keyOf(one.cause) })}>${one.cause.exception ?? one.cause.shape}</a>${one.reason && html`<div class="quiet">${one.reason}</div>`}` },
-    { key: "count", title: t("Letters"), align: "number", cell: (one) => number(one.count) },
+    { key: "count", title: t("Dead letters"), align: "number", cell: (one) => number(one.count) },
     { key: "replays", title: t("Resent before"), align: "number", hide: "narrow", cell: (one) => number(one.mostReplays) },
     { key: "oldest", title: t("Oldest"), hide: "narrow", cell: (one) => time(one.oldestMs) },
     { key: "newest", title: t("Newest"), hide: "narrow", cell: (one) => time(one.newestMs) },
@@ -112,16 +112,16 @@ function LettersOf({ cluster, group }) {
     <nav class="crumbs" aria-label=${t("Path")}><a href=${address(cluster, "dead-letters")}>${t("Dead letters")}</a> / </nav>
     <div class="head-row"><h1 class="mono">${group}</h1><div class="actions">${running ? html`<button type="button" onClick=${cancel}>${t("Stop reading")}</button>` : html`<button type="button" onClick=${restart}>${t("Read again")}</button>`}</div></div>
     <${Problem} error=${error} retry=${restart} />
-    ${running && html`<div class="tools" role="status"><progress max=${value?.total || 1} value=${value?.scanned ?? 0} aria-label=${t("Progress")}></progress>${t("{scanned} of {total} letters read", { scanned: number(value?.scanned ?? 0), total: number(value?.total ?? 0) })}</div>`}
+    ${running && html`<div class="tools" role="status"><progress max=${value?.total || 1} value=${value?.scanned ?? 0} aria-label=${t("Progress")}></progress>${t("{scanned} of {total} dead letters read", { scanned: number(value?.scanned ?? 0), total: number(value?.total ?? 0) })}</div>`}
     ${value && html`<section class="card"><h2>${t("Causes")}</h2><${Table} label=${t("Causes")} rows=${value.clusters} rowKey=${(one) => keyOf(one.cause)} columns=${columns} empty=${!running && html`<${Empty} title=${t("No dead letters")}>${t("Messages that a group has failed on too often are listed here.")}<//>`} /></section>`}
-    ${value?.beyond > 0 && html`<p class="quiet">${t("{count} letters of further causes are not told apart.", { count: number(value.beyond) })}</p>`}
+    ${value?.beyond > 0 && html`<p class="quiet">${t("{count} dead letters of further causes are not told apart.", { count: number(value.beyond) })}</p>`}
     ${found && html`<${Sample} key=${chosen} cluster=${cluster} path=${path} found=${found} onResend=${setRequest} />`}
     <${Runs} cluster=${cluster} group=${group} round=${round} />
     ${request && html`<${Resend} path=${path} group=${group} request=${request} onClose=${() => setRequest(null)} onDone=${() => { setRequest(null); setRound((n) => n + 1); }} />`}`;
 }
 
 function Sample({ cluster, path, found, onResend }) {
-  // The sample stays as it is while more letters are read, so that a selection stays, too.
+  // The sample stays as it is while more dead letters are read, so that a selection stays, too.
   const [places] = useState(found.places);
   const query = new URLSearchParams(places.map((one) => ["place", placeOf(one)]));
   const { value, error, loading, reload } = useLive(`${path}/letters?${query}`, 0);
@@ -178,16 +178,16 @@ function Resend({ path, group, request, onClose, onDone }) {
     say(t("Resend {id} has begun", { id: run.id }));
     onDone();
   }
-  return html`<${Dialog} title=${letter ? t("Edit and resend") : t("Resend letters of {group}", { group })} action=${effect ? t("Resend {count}", { count: number(effect.wouldSend) }) : t("Dry run")} disabled=${effect?.wouldSend === 0} onSubmit=${submit} onClose=${onClose}>
+  return html`<${Dialog} title=${letter ? t("Edit and resend") : t("Resend dead letters of {group}", { group })} action=${effect ? t("Resend {count}", { count: number(effect.wouldSend) }) : t("Dry run")} disabled=${effect?.wouldSend === 0} onSubmit=${submit} onClose=${onClose}>
     <div class="fields">
       ${letter && (original === null ? html`<p class="wide quiet">${t("The body is not text: it is sent as it is.")}</p>` : html`<${Area} label=${t("New body")} value=${form.body} onInput=${set("body")} />`)}
       ${letter && html`<${Text} label=${t("Tag")} value=${form.tags} onInput=${set("tags")} /><${Text} label=${t("Keys")} hint=${t("Separated by blanks.")} value=${form.keys} onInput=${set("keys")} /><${Pairs} label=${t("Properties")} value=${form.properties} onInput=${set("properties")} />`}
       <${Choice} label=${t("Send to")} value=${form.to} onInput=${set("to")} options=${[["origin", t("the first topic: all its groups")], ["retry", t("the retry topic: this group alone")]]} />
-      <${Text} label=${t("Letters a second")} type="number" min="0.1" max="10000" step="any" required value=${form.rate} onInput=${set("rate")} />
+      <${Text} label=${t("Messages a second")} type="number" min="0.1" max="10000" step="any" required value=${form.rate} onInput=${set("rate")} />
       <${Text} label=${t("Leave out after resends")} hint=${t("Guards against loops.")} type="number" min="1" max="1000" required value=${form.maxReplays} onInput=${set("maxReplays")} />
-      <${Check} label=${t("Also letters that were sent again before")} value=${form.again} onInput=${set("again")} />
+      <${Check} label=${t("Also dead letters that were sent again before")} value=${form.again} onInput=${set("again")} />
     </div>
-    ${effect && html`<div class="done" role="status"><strong>${t("{send} of {selected} letters would be sent.", { send: number(effect.wouldSend), selected: number(effect.selected) })}</strong>
+    ${effect && html`<div class="done" role="status"><strong>${t("{send} of {selected} dead letters would be sent.", { send: number(effect.wouldSend), selected: number(effect.selected) })}</strong>
       ${Object.entries(effect.skipped).map(([reason, letters]) => html`<div key=${reason}>${number(letters)}: ${reason}</div>`)}
       ${effect.filters.map((one) => html`<div key=${one.topic} class=${one.drops || one.error ? "bad-text" : ""}><span class="mono">${one.topic}</span>: ${one.known ? html`${t("the filter {expression} lets {passes} pass and drops {drops}.", { expression: one.expression, passes: number(one.passes), drops: number(one.drops) })} ${one.error}` : t("no member of the group subscribes now: its filter is not known.")}</div>`)}
     </div>`}

@@ -1,9 +1,9 @@
 """The audit log of redriven messages, with time, user and result: a folder of Parquet files, one row per
-letter.
+dead letter.
 
-Before the first message of a run leaves, its letters are written to `planned/RUN`; when all are stored, the
-result goes to `done/RUN`. A run that has the one and not the other was cut off: it is carried on before
-anything else is begun. Letters that any finished run has sent are not selected again.
+Before the first message of a run leaves, its dead letters are written to `planned/RUN`; when all are stored,
+the result goes to `done/RUN`. A run that has the one and not the other was cut off: it is carried on before
+anything else is begun. Dead letters that any finished run has sent are not selected again.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Audit:
         return spark.read.schema(DDL).parquet(str(self._folder / "planned" / run))
 
     def finish(self, spark: SparkSession, run: str, there: DataFrame) -> None:
-        """Everything that was planned is stored, but for letters that are not `there` any more."""
+        """Everything that was planned is stored, but for dead letters that are not `there` any more."""
         from pyspark.sql import functions as sf
 
         done = (
@@ -84,7 +84,7 @@ class Audit:
         done.coalesce(1).write.mode("overwrite").parquet(str(self._folder / "done" / run))
 
     def table(self, spark: SparkSession) -> DataFrame:
-        """Every letter of every finished run."""
+        """Every dead letter of every finished run."""
         runs = [path for path in sorted((self._folder / "done").glob("*")) if self._is_whole(path)]
         if not runs:
             return spark.createDataFrame([], DDL)

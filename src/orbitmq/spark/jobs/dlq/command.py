@@ -36,7 +36,7 @@ orbitmq job dlq --redrive --audit ./redriven --lake ./dead-letters --rate 50 --t
 @click.option(
     "--where",
     metavar="SQL",
-    help="Only letters for which this holds: group, originTopic, exception, shape, age, text, properties …",
+    help="Dead letters for which this holds: group, originTopic, exception, shape, age, text, properties …",
 )
 @click.option(
     "--exception-property",
@@ -79,7 +79,7 @@ def dlq(
     if redrive:
         return _redriven(done, dry_run=setup.dry_run)
     kept = f", {done.kept} new in the lake" if lake is not None else ""
-    return _groups(done, f"{counted(done.letters, 'letter')}{kept}")
+    return _groups(done, f"{counted(done.letters, 'dead letter')}{kept}")
 
 
 def _redriven(done: DlqResult, *, dry_run: bool) -> Facts:
@@ -102,7 +102,7 @@ def _groups(done: DlqResult, note: str) -> Rows:
         Column("originTopic", "Original topic"),
         Column("group", "Group"),
         Column("reason", "Exception or body"),
-        Column("letters", "Letters"),
+        Column("letters", "Dead letters"),
         Column("oldest", "Oldest", is_time=True),
         Column("newest", "Newest", is_time=True),
         Column("example", "Example"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PATTERN = f"{DLQ_PREFIX}.*"
 AGES = ((1, "< 1 hour"), (24, "< 1 day"), (72, "< 3 days"))
-"""Hours, and what letters are called that died within them; the rest is older."""
+"""Hours, and what dead letters are called that died within them; the rest is older."""
 OLDER = "3 days and more"
 
 
@@ -88,7 +88,7 @@ def _age(died: Column, now_ms: int) -> Column:
 
 
 def summary(found: DataFrame) -> DataFrame:
-    """Letters by original topic, group, and exception (else body shape), the most first."""
+    """Dead letters by original topic, group, and exception (else body shape), the most first."""
     from pyspark.sql import functions as sf
 
     old = [sf.count_if(sf.col("age") == name).alias(name) for name in (*(n for _, n in AGES), OLDER)]

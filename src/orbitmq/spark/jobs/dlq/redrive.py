@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 ORIGIN = "origin"
 RETRY = "retry"
 REDRIVEN = "orbitmq.redriven"
-"""The property that says which letter a message was: its message id."""
+"""The property that says which dead letter a message was: its message id."""
 NOWHERE = "nowhere to send it: its topic is not known, or there is none of that name"
 
 
 def targeted(found: DataFrame, to: str) -> DataFrame:
-    """Letters with `target`, the topic each goes to; null where that is not known."""
+    """Dead letters with `target`, the topic each goes to; null where that is not known."""
     from pyspark.sql import functions as sf
 
     if to == RETRY:
@@ -38,7 +38,7 @@ def targeted(found: DataFrame, to: str) -> DataFrame:
 
 
 def not_yet_sent(found: DataFrame, audit: Audit) -> DataFrame:
-    """Letters that no finished run has sent."""
+    """Dead letters that no finished run has sent."""
     from pyspark.sql import functions as sf
 
     sent = audit.table(found.sparkSession).filter(sf.col("result") == SENT).select("letter")
@@ -81,7 +81,7 @@ def carry_out(
     first_run: bool,
     rate: float | None,
 ) -> Sent:
-    """Sends the letters that a run has planned, out of all that were `found`, and finishes the run."""
+    """Sends the dead letters that a run has planned, out of all that were `found`, and finishes the run."""
     from pyspark.sql import functions as sf
 
     planned = audit.planned(spark, run).filter(sf.col("target").isNotNull()).select("letter", "target")
@@ -97,7 +97,7 @@ def carry_out(
 
 
 def outgoing(letters: DataFrame) -> DataFrame:
-    """The columns that the sink takes, for letters with a target."""
+    """The columns that the sink takes, for dead letters with a target."""
     from pyspark.sql import functions as sf
 
     is_retry = sf.col("target").startswith(RETRY_PREFIX)

@@ -30,7 +30,7 @@ class DlqOptions:
     pattern: str = PATTERN
     """A regular expression for the names of dead-letter topics."""
     lake: str | None = None
-    """Bring letters into this lake first, and report from it: it holds what brokers no longer do."""
+    """Bring dead letters into this lake first, and report from it: it holds what brokers no longer do."""
     where: str | None = None
     """SQL over the columns of `dead_letters`; `text` is the body as text."""
     exception_property: str = "exception"
@@ -48,11 +48,11 @@ class DlqResult:
     """Rows of `summary`."""
     letters: int = 0
     kept: int = 0
-    """Letters that came into the lake in this run."""
+    """Dead letters that came into the lake in this run."""
     selected: int = 0
-    """Letters to redrive; of a dry run: that would be."""
+    """Dead letters to redrive; of a dry run: that would be."""
     homeless: int = 0
-    """Of those, letters that stay where they are: their topic is not known, or there is none of that name."""
+    """Those of them that stay where they are: their topic is not known, or there is none of that name."""
     sent: int = 0
     already_there: int = 0
     carried_on: list[str] = field(default_factory=list)
@@ -104,7 +104,7 @@ def _topics(options: DlqOptions) -> list[str]:
 
 
 def _keep(options: DlqOptions, ui: JobUi) -> int:
-    """Brings what is new into the lake; how many letters that were."""
+    """Brings what is new into the lake; how many dead letters that were."""
     from orbitmq.spark.jobs.archive.running import ArchiveOptions
     from orbitmq.spark.jobs.archive.running import run as archive
     from orbitmq.spark.lake.storage import LakeLocation
@@ -125,7 +125,7 @@ def _keep(options: DlqOptions, ui: JobUi) -> int:
 
 
 def _read(spark: SparkSession, options: DlqOptions) -> DataFrame | None:
-    """All letters there are; None where there is no place to look."""
+    """All dead letters there are; None where there is no place to look."""
     if options.lake is not None:
         from orbitmq.spark.lake.errors import LakeError
         from orbitmq.spark.lake.reading import read_lake
@@ -177,7 +177,7 @@ def _redrive(
 
 
 def _that_exist(selected: DataFrame, setup: JobSetup) -> DataFrame:
-    """Takes the target from letters whose topic is gone: a run that is begun has to be able to end."""
+    """Takes the target from dead letters whose topic is gone: a run that is begun has to be able to end."""
     from pyspark.sql import functions as sf
 
     targets = [row[0] for row in selected.select("target").distinct().collect() if row[0] is not None]
@@ -192,7 +192,7 @@ def _report(result: DlqResult, options: DlqOptions) -> Report:
     from orbitmq.spark.jobs.report import Report
 
     report = Report("Dead letters", about=f"where {options.where}" if options.where else "")
-    figures = {"letters": result.letters, "kinds": len(result.groups)}
+    figures = {"dead letters": result.letters, "kinds": len(result.groups)}
     if options.lake is not None:
         figures["new in the lake"] = result.kept
     if options.redrive:
@@ -202,12 +202,12 @@ def _report(result: DlqResult, options: DlqOptions) -> Report:
     for row in result.groups:
         by_group[row["group"]] = by_group.get(row["group"], 0) + row["letters"]
     ranked = sorted(by_group.items(), key=lambda one: -one[1])
-    report.bars("Letters by group", [name for name, _ in ranked], [count for _, count in ranked])
+    report.bars("Dead letters by group", [name for name, _ in ranked], [count for _, count in ranked])
     ages = [*(name for _, name in AGES), OLDER]
-    report.bars("Letters by age", ages, [sum(row[age] for row in result.groups) for age in ages])
-    columns = ["original topic", "group", "exception or body", "letters", "oldest", "newest", "example"]
+    report.bars("Dead letters by age", ages, [sum(row[age] for row in result.groups) for age in ages])
+    columns = ["original topic", "group", "exception or body", "dead letters", "oldest", "newest", "example"]
     names = ("originTopic", "group", "reason", "letters", "oldest", "newest", "example")
     report.table(
-        columns, [[row[name] for name in names] for row in result.groups], caption="Kinds of letters"
+        columns, [[row[name] for name in names] for row in result.groups], caption="Kinds of dead letters"
     )
     return report
