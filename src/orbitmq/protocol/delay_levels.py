@@ -1,8 +1,10 @@
-"""Delay levels as the option messageDelayLevel writes them."""
+"""Delay levels as the option messageDelayLevel writes them, and the level of a first retry."""
 
 from __future__ import annotations
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+FIRST_RETRY_LEVEL = 3
+"""Delay level of a message's first retry, 10 s; each further retry waits a level longer."""
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 

@@ -10,8 +10,8 @@ from orbitmq.store.errors import (
     StoreLocked,
     StoreUnavailable,
 )
+from orbitmq.store.figures import StoreFigures
 from orbitmq.store.log.messages import Appended, GetResult, GetStatus, PendingMessage, PutStatus, QueryResult
-from orbitmq.store.metrics import StoreFigures
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.periodic import PeriodicTask
 from orbitmq.store.queue.lookup import Lookup

@@ -14,7 +14,7 @@ from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.store.acceptance import Acceptance
 from orbitmq.store.appending import Appending
 from orbitmq.store.errors import FlushFailed
-from orbitmq.store.figures import figures
+from orbitmq.store.figures import StoreFigures, figures
 from orbitmq.store.files import Disk, RealDisk
 from orbitmq.store.flushing import Flushing
 from orbitmq.store.key_search import KeySearch
@@ -22,7 +22,6 @@ from orbitmq.store.lifecycle import finish, locked, start
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.log.log_writer import LogWriter
 from orbitmq.store.log.messages import Appended, Cold, GetResult, GetStatus, PendingMessage, QueryResult
-from orbitmq.store.metrics import StoreFigures
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.periodic import PeriodicTask
 from orbitmq.store.queue.arrivals import Arrival

@@ -1,4 +1,4 @@
-"""Messages that consumers give back."""
+"""Messages that consumers send back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.record import read_record
 from orbitmq.broker.registry import handlers
-from orbitmq.broker.retry.rules import VERSION_WITH_MAX_RECONSUME, SendBack, is_dead, sent_back
+from orbitmq.broker.retry.rules import SendBack, is_dead, retry_limit, sent_back
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Condition, Durable, Outcome, Result, Saved, Wait, off_loop
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
@@ -72,9 +72,7 @@ def _store_again(
 ) -> Result:
     request = call.request
     tables.record_access.check(call, record, SUB)
-    max_times = group.retry_max_times
-    if request.max_reconsume_times is not None and call.peer.version >= VERSION_WITH_MAX_RECONSUME:
-        max_times = request.max_reconsume_times
+    max_times = retry_limit(group, request.max_reconsume_times, call.peer.version)
     tables.next_queue = (tables.next_queue + 1) % group.retry_queue_nums
     back = SendBack(request.group, request.delay_level, max_times, tables.next_queue)
     dead = is_dead(record, back)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.broker.metadata import names
-from orbitmq.broker.retry.rules import VERSION_WITH_MAX_RECONSUME
+from orbitmq.broker.retry.rules import retry_limit
 from orbitmq.broker.send.tables import AnySend, SendTables, extra_fields
 from orbitmq.broker.transaction.records import QUEUE_ID, has_delay_level, is_delayed, reroute_to_half
 from orbitmq.handling.call import Call
@@ -247,9 +247,7 @@ def _dead_letter_topic(tables: SendTables, call: Call[AnySend], now: int) -> str
         raise Refused(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group_name}"
         )
-    most = group.retry_max_times
-    if call.peer.version >= VERSION_WITH_MAX_RECONSUME and request.max_reconsume_times is not None:
-        most = request.max_reconsume_times
+    most = retry_limit(group, request.max_reconsume_times, call.peer.version)
     times = request.reconsume_times or 0
     if times <= most and not (times > 0 and tables.locks.group_holds(group_name, now)):
         return None

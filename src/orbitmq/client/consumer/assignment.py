@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from orbitmq.client.consumer.consuming import Consumption
-from orbitmq.client.consumer.context import Session
+from orbitmq.client.consumer.context import ConsumerContext
 from orbitmq.client.consumer.ordering import OrderedConsumption, QueueLocks
 from orbitmq.client.consumer.process_queue import ProcessQueue
 from orbitmq.client.consumer.pulling import Limits, QueuePull
@@ -30,7 +30,7 @@ HALF_AN_HOUR_MS = 1_800_000
 class Assignment:
     """The queues at hand, each with its pull."""
 
-    def __init__(self, session: Session, locks: QueueLocks | None) -> None:
+    def __init__(self, session: ConsumerContext, locks: QueueLocks | None) -> None:
         self._session = session
         self._pulls: dict[MessageQueue, QueuePull] = {}
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}

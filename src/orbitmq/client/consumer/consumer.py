@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from orbitmq.client.consumer.assignment import Assignment, offsets_of, sharing_of
 from orbitmq.client.consumer.closing import Closers
 from orbitmq.client.consumer.consuming import ConcurrentConsumption, Consumption, Handling
-from orbitmq.client.consumer.context import Session, Subscription
+from orbitmq.client.consumer.context import ConsumerContext, Subscription
 from orbitmq.client.consumer.iterating import Messages, check_iterable
 from orbitmq.client.consumer.local_offsets import LocalOffsetTable
 from orbitmq.client.consumer.offsets import OffsetTable
@@ -77,7 +77,7 @@ class PushConsumer(ConsumerOptions):
         self._subscriptions: dict[str, Subscription] = {}
         self._paused = False
         self._paused_queues: set[MessageQueue] = set()
-        self._session: Session | None = None
+        self._session: ConsumerContext | None = None
         self._assignment: Assignment | None = None
         self._consumption: Consumption | None = None
         self._handling: Handling | None = None
@@ -266,7 +266,7 @@ class PushConsumer(ConsumerOptions):
             on_recovered=self._on_recovered,
         )
         offsets = self._offset_table(instance)
-        session = Session(self, instance, self._subscriptions, offsets, paused=self._paused)
+        session = ConsumerContext(self, instance, self._subscriptions, offsets, paused=self._paused)
         session.paused_queues = self._paused_queues
         try:
             await self._check_topics(instance)
@@ -294,7 +294,9 @@ class PushConsumer(ConsumerOptions):
         if self._closed.is_set():
             raise NotRunning("the consumer was closed before it had started")
 
-    def _join(self, session: Session) -> tuple[Assignment, ConcurrentConsumption | OrderedConsumption]:
+    def _join(
+        self, session: ConsumerContext
+    ) -> tuple[Assignment, ConcurrentConsumption | OrderedConsumption]:
         """Makes the parts that consume; from now on the consumer counts as started."""
         locks = QueueLocks(session) if self.ordered else None
         assignment = Assignment(session, locks)
@@ -448,7 +450,7 @@ class PushConsumer(ConsumerOptions):
         """The id by which brokers know it. Raises NotRunning before the start."""
         return self._running().instance.client_id
 
-    def _running(self) -> Session:
+    def _running(self) -> ConsumerContext:
         if self._session is None:
             raise NotRunning("the consumer has not been started: use `async with`, or start()")
         if self._closing is not None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from orbitmq.client.consumer.by_key import KeyLimit, key_of
 from orbitmq.client.consumer.closable_queue import Ready
 from orbitmq.client.consumer.closing import Closers
-from orbitmq.client.consumer.context import Session, Subscription
+from orbitmq.client.consumer.context import ConsumerContext, Subscription
 from orbitmq.client.consumer.gathering import Gathering, Taken, parts
 from orbitmq.client.consumer.process_queue import ProcessQueue
 from orbitmq.client.consumer.replying import send_reply
@@ -38,7 +38,7 @@ EXPIRED_DELAY_LEVEL = 3
 class Handling:
     """Calls handlers: async ones here, plain ones in threads."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsumerContext) -> None:
         self._session = session
         self._threads: ThreadPoolExecutor | None = None
 
@@ -266,7 +266,7 @@ class Consumption(Protocol):
 class ConcurrentConsumption:
     """Messages in any order, `concurrency` at a time; those without a handler wait for iterators."""
 
-    def __init__(self, session: Session, handling: Handling) -> None:
+    def __init__(self, session: ConsumerContext, handling: Handling) -> None:
         self._session = session
         self._handling = handling
         self._send_back = SendBack(session)

@@ -1,6 +1,4 @@
-"""State that the parts of a running consumer share: options, instance, subscriptions, offsets, and how it
-fares.
-"""
+"""State that the parts of a running consumer share: options, instance, subscriptions, offsets, failures."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ class Subscription:
 
 
 @dataclass(slots=True)
-class Session:
+class ConsumerContext:
     """A consumer between its start and its end."""
 
     options: ConsumerOptions
@@ -90,6 +88,10 @@ class Session:
         decided = Retry(-1 if policy.gives_up_on(retry.__cause__) else level)
         decided.__cause__ = retry.__cause__
         return decided
+
+    def gives_up(self, message: ReceivedMessage, retry: Retry) -> bool:
+        """True if a message becomes a dead letter instead of being delivered again."""
+        return retry.delay_level < 0 or message.reconsume_times >= self.max_reconsume_times
 
     def subscription_of(self, topic: str) -> Subscription | None:
         """The subscription that messages of a topic fall under; None where none is left.

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from orbitmq.client.consumer.closing import Closers
 from orbitmq.client.consumer.consuming import Handling
-from orbitmq.client.consumer.context import Session
+from orbitmq.client.consumer.context import ConsumerContext
 from orbitmq.client.consumer.process_queue import ProcessQueue
 from orbitmq.client.consumer.sending_back import SendBack
 from orbitmq.client.core.handlers import Retry
@@ -36,7 +36,7 @@ UNLOCK_WAIT_SECONDS = 0.5
 class QueueLocks:
     """The locks of one consumer."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsumerContext) -> None:
         self._session = session
         self._asked: set[MessageQueue] = set()
         """Queues whose locks are ours, or may be: nobody waited for the answer."""
@@ -90,7 +90,7 @@ class QueueLocks:
 class OrderedConsumption:
     """One message of a queue at a time, `concurrency` queues at a time."""
 
-    def __init__(self, session: Session, handling: Handling, locks: QueueLocks) -> None:
+    def __init__(self, session: ConsumerContext, handling: Handling, locks: QueueLocks) -> None:
         self._session = session
         self._handling = handling
         self._locks = locks
@@ -249,7 +249,7 @@ class OrderedConsumption:
         held.last_consume_ms = now_ms()
         if outcome is not None:
             outcome = session.under_policy(message, outcome)
-            given_up = outcome.delay_level < 0 or message.reconsume_times >= session.max_reconsume_times
+            given_up = session.gives_up(message, outcome)
             if not (given_up and await self._send_back.as_copy(message, outcome)):
                 message.reconsume_times += 1
                 return session.options.suspend_current_queue_time_ms / 1000

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from orbitmq.client.consumer.context import Session
+from orbitmq.client.consumer.context import ConsumerContext
 from orbitmq.client.consumer.process_queue import ProcessQueue
 from orbitmq.client.core.instance import now_ms
 from orbitmq.client.core.message import ReceivedMessage
@@ -61,7 +61,7 @@ class QueuePull:
 
     def __init__(
         self,
-        session: Session,
+        session: ConsumerContext,
         held: ProcessQueue,
         offset: int,
         limits: Limits,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orbitmq.client.consumer.context import Session
+from orbitmq.client.consumer.context import ConsumerContext
 from orbitmq.client.core.errors import IllegalMessage
 from orbitmq.client.core.handlers import Reply
 from orbitmq.client.core.instance import now_ms
@@ -30,7 +30,7 @@ TIMEOUT_MS = 3000
 COMPRESS_OVER_BYTES = ProducerOptions.compress_msg_body_over_bytes
 
 
-async def send_reply(session: Session, message: ReceivedMessage, reply: Reply) -> None:
+async def send_reply(session: ConsumerContext, message: ReceivedMessage, reply: Reply) -> None:
     """Has the broker that held the request hand `reply` to the client that asked.
 
     Raises IllegalMessage where `message` is no request; BrokerRefused where the client is not there any more;

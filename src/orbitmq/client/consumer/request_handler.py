@@ -37,7 +37,7 @@ from orbitmq.protocol.schema.declare import Bytes, Reply
 if TYPE_CHECKING:
     from orbitmq.client.consumer.assignment import Assignment
     from orbitmq.client.consumer.consuming import Handling
-    from orbitmq.client.consumer.context import Session
+    from orbitmq.client.consumer.context import ConsumerContext
 
 CLIENT_VERSION = "V5_4_0"
 RESET_WAIT_SECONDS = 10.0
@@ -47,7 +47,7 @@ RESET_WAIT_SECONDS = 10.0
 class Serving:
     """Answers brokers on behalf of one running consumer."""
 
-    def __init__(self, session: Session, assignment: Assignment, handling: Handling) -> None:
+    def __init__(self, session: ConsumerContext, assignment: Assignment, handling: Handling) -> None:
         self._session = session
         self._assignment = assignment
         self._handling = handling

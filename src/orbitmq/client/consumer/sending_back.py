@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orbitmq.client.consumer.context import Session
+from orbitmq.client.consumer.context import ConsumerContext
 from orbitmq.client.consumer.dead_letters import reason_of
 from orbitmq.client.core.handlers import Retry
 from orbitmq.client.core.instance import now_ms
@@ -10,30 +10,33 @@ from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.names import INNER_PRODUCER_GROUP
 from orbitmq.client.core.options import ProducerOptions
 from orbitmq.client.sending.attempts import Sender
+from orbitmq.protocol.delay_levels import FIRST_RETRY_LEVEL
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.names import (
     AUTO_CREATE_TOPIC,
     DELAY,
     MAX_RECONSUME_TIMES,
     ORIGIN_MESSAGE_ID,
+    POP_CK,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
     RECONSUME_TIME,
     RETRY_TOPIC,
+    TRANSACTION_PREPARED,
     retry_topic,
 )
 from orbitmq.protocol.records.properties import encode_properties
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack, SendMessageV2
 
 TIMEOUT_MS = 5000
-FIRST_DELAY_LEVEL = 3
-"""10 s: what a message waits that comes again for the first time."""
-STORED_BY_BROKERS = ("REAL_TOPIC", "REAL_QID", "POP_CK", "TRAN_MSG")
+STORED_BY_BROKERS = (REAL_TOPIC, REAL_QUEUE_ID, POP_CK, TRANSACTION_PREPARED)
 """Properties that would send the copy of a message another way."""
 
 
 class SendBack:
     """Sends messages of one consumer back."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsumerContext) -> None:
         self._session = session
         options = session.options
         self._sender = Sender(
@@ -50,7 +53,7 @@ class SendBack:
         session = self._session
         instance = session.instance
         retry = session.under_policy(message, retry)
-        gives_up = self._gives_up(message, retry)
+        gives_up = session.gives_up(message, retry)
         if gives_up:
             try:
                 await self._send_copy(message, retry)
@@ -90,14 +93,11 @@ class SendBack:
         session.instance.recovered(f"copy to {retry_topic(session.group)}")
         return True
 
-    def _gives_up(self, message: ReceivedMessage, retry: Retry) -> bool:
-        return retry.delay_level < 0 or message.reconsume_times >= self._session.max_reconsume_times
-
     async def _send_copy(self, message: ReceivedMessage, retry: Retry) -> None:
         """Raises what a send raises."""
         session = self._session
         reconsume_times = message.reconsume_times + 1
-        gives_up = self._gives_up(message, retry)
+        gives_up = session.gives_up(message, retry)
         most = (
             min(session.max_reconsume_times, message.reconsume_times)
             if gives_up
@@ -115,7 +115,7 @@ class SendBack:
             properties.pop(DELAY, None)
             properties.update(reason_of(retry, session.instance.client_id, reconsume_times))
         else:
-            properties[DELAY] = str(FIRST_DELAY_LEVEL + message.reconsume_times)
+            properties[DELAY] = str(FIRST_RETRY_LEVEL + message.reconsume_times)
         request = SendMessageV2(
             INNER_PRODUCER_GROUP,
             retry_topic(session.group),

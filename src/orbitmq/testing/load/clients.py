@@ -56,6 +56,7 @@ INVISIBLE_MS = 4_000
 LOST = (NetError, BrokerRefused, MalformedReply)
 """Errors of a request while the broker goes down; its outcome is unknown then."""
 FIRST_RETRY_LEVEL = 3
+"""The judge's own number, not the one of the broker that it judges."""
 
 
 def wire(name: str, **properties: object) -> str:
