@@ -1,4 +1,4 @@
-"""A redrive as it is asked for, and what cannot be asked for."""
+"""The request for a redrive, and the limits of such a request."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The journal of redrives: an SQLite file.
 
-A dead letter is noted as under way before it leaves, and as sent behind. After a kill, dead letters under way
-are the only ones of which nobody knows; there is one batch of them at most.
+A dead letter is recorded as under way before it is sent, and as sent afterwards. So after a kill, only the
+outcomes of dead letters under way are unknown, and these are one batch at most.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Journal:
                     )
 
     def claim(self, run: str, most: int) -> list[Entry]:
-        """The next planned dead letters of a run, noted as under way when this returns."""
+        """The next planned dead letters of a run, recorded as under way when this returns."""
         with self._database as database:
             found = self._entries("run = ? AND state = ?", (run, PLANNED), most)
             database.executemany(
@@ -230,9 +230,10 @@ class Journal:
         return self._entries("run = ? AND state = ?", (run, state), most, skip)
 
     def claimed(self, cluster: str, group: str, letters: Sequence[tuple[Place, int]]) -> dict[Place, str]:
-        """Of dead letters, by place and store time, those that a run has sent or will send, and that run.
+        """The run that has sent or will send a dead letter, for each of `letters` that has one.
 
-        The store time, for a topic that was deleted and made again has other ones at the same places.
+        `letters` are places with store times: a topic that was deleted and made again has other dead letters
+        at the same places.
         """
         found = {}
         for place, stored_ms in letters:
@@ -301,7 +302,7 @@ class Journal:
 
 
 def _rename_old_tables(database: sqlite3.Connection) -> None:
-    """Renames the table and the column that journals of version 0.2 call otherwise, both or none."""
+    """Renames the table and the column of journals of version 0.2: both, or neither."""
     database.execute("BEGIN IMMEDIATE")
     names = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if "letters" in names and "dead_letters" not in names:

@@ -55,14 +55,14 @@ def update_and_create_subscriptiongroup(
 
 
 CONFIGS_PER_TURN = 500
-"""Groups of a list that are checked or taken over before other requests have a turn: about 5 ms."""
+"""Groups of a list that are checked or changed in one turn, about 5 ms; other requests follow."""
 
 
 @handlers(UpdateAndCreateSubscriptiongroupList)
 def update_and_create_subscriptiongroup_list(
     tables: GroupTables, call: Call[UpdateAndCreateSubscriptiongroupList], now: int
 ) -> Result:
-    """Makes or replaces several groups: all of them, or none if one is wrong. Of many, some in each turn."""
+    """Makes or replaces several groups: all, or none if one is wrong. A long list takes several turns."""
     return in_turns(_update_all(tables, call.request.body.group_config_list or [], now), now)
 
 

@@ -86,14 +86,14 @@ def update_and_create_topic(tables: TopicTables, call: Call[UpdateAndCreateTopic
 
 
 CONFIGS_PER_TURN = 500
-"""Topics of a list that are checked or taken over before other requests have a turn: about 5 ms."""
+"""Topics of a list that are checked or changed in one turn, about 5 ms; other requests follow."""
 
 
 @handlers(UpdateAndCreateTopicList)
 def update_and_create_topic_list(
     tables: TopicTables, call: Call[UpdateAndCreateTopicList], now: int
 ) -> Result:
-    """Makes or changes several topics: all of them, or none if one is wrong. Of many, some in each turn."""
+    """Makes or changes several topics: all, or none if one is wrong. A long list takes several turns."""
     return in_turns(_update_all(tables, call.request.body.topic_config_list or [], now), now)
 
 
@@ -161,7 +161,7 @@ def _pop_retry_topics(tables: TopicTables, topic: str) -> list[str]:
 
 
 TEXTS_PER_TURN = 1_000
-"""Topics that are written out before other requests have a turn: about 5 ms."""
+"""Topics that are written out in one turn, about 5 ms; other requests follow."""
 
 
 @handlers(GetAllTopicConfig)

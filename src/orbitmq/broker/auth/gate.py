@@ -32,7 +32,7 @@ FAST_REQUESTS = (SendMessageV2, SendBatchMessage, EndTransaction, PullMessage, P
 MAX_DECISIONS = 10_000
 """Decisions remembered before all of them are forgotten."""
 DECISIONS_PER_STEP = 200
-"""Resources of one request that are looked at in one step, which takes a ms or so."""
+"""Resources of one request that are checked in one step, which takes about a millisecond."""
 MAX_REMEMBERED_CHARACTERS = 1000
 """Decisions about longer names are not remembered: a sender shall not fill our memory with them."""
 
@@ -110,10 +110,10 @@ class Gate:
     def refusal(
         self, command: Command, peer: Peer, now: int
     ) -> str | Generator[None, None, str | None] | None:
-        """Why a request may not be served, or None.
+        """The reason why a request may not be served, or None.
 
-        Work that finds it out, where the body is long: to be done beside the loop, a step at a time. Its
-        result counts if `changes` is still the same.
+        For a long body it returns a generator that finds the reason, to be run in a thread, step by step. Its
+        result counts only if `changes` is the same afterwards.
         """
         self._forget_outdated()
         name = (command.ext or {}).get(ACCESS_KEY)
@@ -229,7 +229,7 @@ class Gate:
     def _deciding(
         self, name: str | None, need: Need, command: Command, host: bytes
     ) -> Generator[None, None, str | None]:
-        """The steps of a decision; they look at the user and its rules as these are now."""
+        """The steps of a decision, over the user and its rules as they are at the call."""
         user = self._table.user(name) if name else None
         rules = None if user is None else self._table.rules(name or "")
         return _steps(name, user, rules, need, command, self._cluster, host)

@@ -60,21 +60,21 @@ class ClientTables:
 
 
 GROUPS_PER_TURN = 250
-"""Groups of a heartbeat that are taken in before other requests have a turn: about 5 ms."""
+"""Groups of a heartbeat that are registered in one turn, about 5 ms; other requests follow."""
 
 
 @handlers(Heartbeat)
 def heartbeat(tables: ClientTables, call: Call[Heartbeat], now: int) -> Result:
-    """Registers what a client says it is: producers, and consumers with their subscriptions.
+    """Registers a client's producers, and its consumers with their subscriptions.
 
-    A long heartbeat is taken in over several turns.
+    A long heartbeat takes several turns.
     """
     if not call.request.body.client_id:
         raise Refused(ResponseCode.SYSTEM_ERROR, "a heartbeat without clientID")
-    return in_turns(_take_in(tables, call, now), now)
+    return in_turns(_register_all(tables, call, now), now)
 
 
-def _take_in(tables: ClientTables, call: Call[Heartbeat], now: int) -> Generator[None, None, Result]:
+def _register_all(tables: ClientTables, call: Call[Heartbeat], now: int) -> Generator[None, None, Result]:
     beat = call.request.body
     client_id = beat.client_id
     user = user_of(call.command)
@@ -103,7 +103,7 @@ def _register(
     with_subscriptions: bool,
     now: int,
 ) -> bool:
-    """Takes in one consumer; False if its group is not let in, and the client does not learn it."""
+    """Registers one consumer; False if its group is refused, of which the client is not told."""
     if tables.settings.reject_pull_consumer_enable and data.consume_type is ConsumeType.CONSUME_ACTIVELY:
         return False
     group = tables.groups.find(data.group_name, now)

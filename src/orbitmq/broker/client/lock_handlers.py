@@ -28,7 +28,7 @@ class LockTables:
 
 
 QUEUES_PER_TURN = 2_000
-"""Queues that are locked or given up before other requests have a turn: a few ms."""
+"""Queues that are locked or unlocked in one turn, a few ms; other requests follow."""
 
 
 @handlers(LockBatchMq)

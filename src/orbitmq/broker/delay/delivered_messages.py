@@ -1,4 +1,4 @@
-"""Delayed messages where they belong: made of those that wait, and recognised in the log."""
+"""Delivered delayed messages: made from the waiting ones, and recognised in the log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from orbitmq.protocol.records.properties import find_property
 from orbitmq.store import PendingMessage
 
 Identity: TypeAlias = tuple[str, int, bytes, int, int, int]
-"""Marks that tell one delivered message from every other; nobody can tell apart two that have the same."""
+"""Marks by which one delivered message is told from others; two with the same marks count as one."""
 
 _CRC = PROPERTY_CRC_NAME + b"\x01"
 

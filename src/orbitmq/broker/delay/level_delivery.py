@@ -1,6 +1,6 @@
-"""Delivery of delayed messages: from the queue of their level to where they belong, when they are due.
+"""Delivery of delayed messages: from the queue of their level to their own topic, when they are due.
 
-They are stored once more there, with the same bytes otherwise. Delivered positions are in
+They are stored once more under that topic. Delivered positions are in
 `config/delayOffset.json`: level -> next queue offset. After a crash a few seconds may be delivered again.
 """
 

@@ -1,12 +1,12 @@
 """Timer messages: taken into the wheel, and delivered when they are due.
 
 A send with a time is stored in the topic rmq_sys_wheel_timer. From there it gets a unit in the timer log, and
-the wheel a slot that leads to it (`store.timer_log`, `store.timer_wheel`). When the time of a slot has come,
+the wheel a slot that leads to it (`store.timer.log`, `store.timer.wheel`). When the time of a slot has come,
 its messages are stored once more where they belong, in order of the millisecond at which they are due.
 
 Delivered messages are known by a cursor (slot, due time, unit), which only moves behind deliveries, and in
 the files only behind deliveries that are on the disk. A crash in between delivers nothing twice: whatever
-stands in the commit log behind the cursor is recognised (`store.timer_recovery`).
+stands in the commit log behind the cursor is recognised (`store.timer.recovery`).
 
 Everything is done in slices, and nothing here waits for the disk: what is not in memory is a `fetch`, a job
 for a thread.
@@ -271,7 +271,7 @@ class Timers:
             state.complain(f"config/timercheck cannot be written: {error}")
 
     def _is_amid_intake(self, state: TimerState) -> bool:
-        """True if it cannot be said from where on messages are still to be taken in."""
+        """True if the first message that is still to be taken in is not known yet."""
         return self._intake.has_known or self._intake.is_halfway or state.takes_in_anew
 
     def stop(self, now: int) -> TimerMark | None:

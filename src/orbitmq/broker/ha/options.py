@@ -11,7 +11,7 @@ SLAVE = "SLAVE"
 ASYNC_MASTER = "ASYNC_MASTER"
 SYNC_MASTER = "SYNC_MASTER"
 HA_DISTANCE = 1
-"""From a broker's port to its port for slaves, unless haListenPort names another one."""
+"""Distance of a broker's port for slaves from its own, unless haListenPort names another one."""
 
 
 @dataclass(kw_only=True)

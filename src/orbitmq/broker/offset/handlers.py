@@ -167,12 +167,12 @@ def search_offset_by_timestamp(tables: OffsetTables, call: Call[SearchOffsetByTi
 
 
 PAIRS_PER_STEP = 2_000
-"""Groups with their topics whose offsets are copied in one turn, or written out in one step: a few ms."""
+"""Pairs of group and topic whose offsets are copied in one turn or written out in one step: a few ms."""
 
 
 @handlers(GetAllConsumerOffset)
 def get_all_consumer_offset(tables: OffsetTables, call: Call[GetAllConsumerOffset], now: int) -> Result:
-    """The offsets of all groups. Very many are copied over several turns, and written out beside the loop."""
+    """The offsets of all groups. Very many are copied in several turns, and written out in a thread."""
     return in_turns(_all_offsets(tables.offsets, now), now)
 
 

@@ -157,12 +157,12 @@ def ack_many(
 
 
 ACKS_PER_TURN = 250
-"""Pops whose messages are acknowledged before other requests have a turn: about 5 ms."""
+"""Pops whose messages are acknowledged in one turn, about 5 ms; other requests follow."""
 
 
 @handlers(BatchAckMessage)
 def batch_ack_message(tables: PopAckTables, call: Call[BatchAckMessage], now: int) -> Result:
-    """Several popped messages were handled. Of very many pops, some are worked off in each turn."""
+    """Acknowledges several popped messages. Those of very many pops take several turns."""
     body = call.request.body
     if not body.acks:
         raise Refused(ResponseCode.NO_MESSAGE, "the request acknowledges nothing")

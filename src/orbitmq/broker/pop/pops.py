@@ -2,7 +2,7 @@
 
 A pop reads the topic's queues from a start that changes with every request, and now and then first the topic
 of what the group did not acknowledge in time. A pop stores a check point in the revive topic (see
-`pop_points`), or for ordered groups a batch in the order table (see `pop_order`), before its messages leave.
+`check_points`), or for ordered groups a batch in the order table (see `order`), before its messages leave.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def get_consume_stats(tables: StatsTables, call: Call[GetConsumeStats], now: int
 
 
 QUEUES_PER_TURN = 500
-"""Queues that are read before other requests have a turn: about 10 ms."""
+"""Queues that are read in one turn, about 10 ms; other requests follow."""
 
 
 @handlers(GetBrokerConsumeStats)

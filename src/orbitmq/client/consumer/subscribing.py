@@ -1,4 +1,4 @@
-"""The rules of a consumer's subscriptions: what may be asked for together, checked when it is asked for."""
+"""Rules of a consumer's subscriptions, checked when a program subscribes."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from orbitmq.protocol.requests.route import (
 from orbitmq.protocol.schema.declare import Reply, Void
 
 ROWS_PER_TURN = 1_000
-"""Topics of a registration that are handled before other requests have a turn: about 7 ms."""
+"""Topics of a registration that are handled in one turn, about 7 ms; other requests follow."""
 
 
 @handlers(RegisterBroker)

@@ -98,7 +98,7 @@ class ControllerMode:
         timeout_ms = min(MAX_REQUEST_MS, broker.settings.controller_heart_beat_timeout_mills / 3)
         self._controllers = ControllerClient(addresses, self._pool, timeout_ms)
         self.lease = Lease()
-        """For so long it may go on as master."""
+        """Time for which it may go on as master."""
         self.broker_id = identity_file.read() or 0
         """The id that the controller gave it; 0 before."""
         self._registered = False

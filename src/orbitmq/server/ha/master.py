@@ -225,13 +225,13 @@ class _SlaveConnection(asyncio.Protocol):
         self.send()
 
     def pump(self, log_end: int) -> None:
-        """Sends what the slave lacks of a log that ends there. Cheap where that is nothing."""
+        """Sends the part of the log, up to its end, that the slave lacks. Cheap if there is none."""
         if self.link.next_offset != log_end or self.link.heartbeat_due:
             self.send()
 
     def send(self) -> None:
-        """Sends pieces until the slave has everything or takes no more, or others are to have a turn, and a
-        heartbeat that is due.
+        """Sends a heartbeat that is due, and pieces of the log until the slave has everything, accepts no
+        more, or has had its share of the turn.
         """
         if self._paused or self._transport.is_closing():
             return
@@ -267,7 +267,7 @@ class _SlaveConnection(asyncio.Protocol):
             link.sent(send, now)
             server.links.limit.use(send.size)
         if pieces:
-            # In one write: each has its price, here and for the slave, which reads piece by piece then.
+            # One write for all pieces: every write costs time here, and makes the slave read once more.
             self._transport.write(b"".join(pieces))
 
     def _go_on(self) -> None:

@@ -146,13 +146,13 @@ class MetadataSync:
         if settings.authentication_enabled:
             await self._take_users(address)
         if version is not None:
-            # The master answers its users behind this.
+            # The master answers changes of its tables once its slaves have reported this.
             slave_id = self._broker.replication.slave_id
             await self._call(address, ExchangeBrokerHaInfo(broker_id=slave_id, table_version=version))
         self._after_step(self._now())
 
     async def _call(self, address: str, request: Request[ReplyT]) -> ReplyT:
-        """The master's answer. Raises NetError where its log is not followed any more as at the beginning."""
+        """The master's answer. Raises NetError if this broker has begun to follow another log meanwhile."""
         reply = await self._pool.call(address, request, TIMEOUT_MS)
         if self._verified() is not self._followed:
             raise NetError("the master's log is not followed any more")

@@ -37,7 +37,7 @@ REFUSED_SECONDS = 5.0
 """The pause after the master, or this slave, has refused to go on."""
 ASK_SECONDS = 2.0
 UNKNOWN_SECONDS = 5.0
-"""For so long nobody may know the master before the log says so: it may be about to start."""
+"""Time for which no name server may know the master before the log says so: it may be starting."""
 TICK_SECONDS = 0.2
 CONNECT_TIMEOUT_SECONDS = 5.0
 SIGN_IN_TIMEOUT_SECONDS = 5.0

@@ -95,7 +95,7 @@ class BrokerServer:
 
     @property
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
-        """Tasks that it does by itself, again and again."""
+        """The periodic tasks of this broker."""
         return self._tasks.all
 
     async def start(self) -> None:
@@ -248,7 +248,7 @@ class BrokerServer:
         )
 
     def _make_parts(self, files: dict[str, TableFile]) -> None:
-        """The parts of a turn and of a role, all of them before anybody connects."""
+        """Makes the parts of a turn and of a role, before any peer connects."""
         broker, settings, threads, now = self.broker, self.settings, self._threads, self._clock.now
         ssl, name_servers = client_context(settings), self._name_servers()
         self.turns = self._make_turns()

@@ -1,4 +1,4 @@
-"""The end of every turn: what rules have left to do is done, and who waits for it goes on."""
+"""The end of every turn: work that the rules have left is done, and calls that wait for it continue."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ _CHECKED_AGAIN = (DataAt, Signal, Warm, OffLoop)
 disk alone reports work that is done."""
 
 _TURNS = (Pause, OffLoop)
-"""Conditions behind which a call is handled in a turn of its own: others may have to hear of it."""
+"""Conditions after which a call continues in a turn of its own: other calls may wait for its effects."""
 
 ManyHandler = Callable[[list[Command], Peer, int], Sequence["Result | Exception | bytes"]]
 """Takes consecutive requests of one peer; bytes among its results are whole frames."""
@@ -156,7 +156,7 @@ class Dispatcher:
             handled = handle(data, connection.peer, now)
         except Exception:
             log.exception("requests of %s could not be handled at once", connection.peer.address)
-            return 0  # nothing is left of them: they go the general path, one by one
+            return 0  # nothing of them has been stored: they take the general path, one by one
         if handled is None:
             return 0
         self._answer(connection, handled, data)

@@ -1,6 +1,6 @@
 """The gate before the dispatcher: requests that may not be served are answered here, and logged.
 
-A request whose long body says what it is about is checked in a thread, and goes on when that has ended.
+A request that names its resources in a long body is checked in a thread, and handled afterwards.
 A broker without access control has none of this in its way.
 """
 
@@ -27,7 +27,7 @@ LOG_LINES_PER_SECOND = 10
 
 
 Checking: TypeAlias = Generator[None, None, str | None]
-"""Work that gives why a request may not be served, or None."""
+"""Steps that return the reason why a request may not be served, or None."""
 Hold: TypeAlias = Callable[[int, Wait, Callable[[Outcome], None]], None]
 
 
@@ -45,7 +45,7 @@ class Gate(Protocol):
 
 
 def warn_of_gaps(settings: BrokerSettings, has_users: bool) -> None:
-    """Says at the start what is hardly meant so."""
+    """Warns at the start of settings that are hardly intended."""
     if settings.authorization_enabled and not settings.authentication_enabled:
         log.warning(
             "authorizationEnabled without authenticationEnabled: "
@@ -62,7 +62,7 @@ def warn_of_gaps(settings: BrokerSettings, has_users: bool) -> None:
 
 
 class Guard:
-    """Hands on what may pass. `refused` counts the rest; `hold` keeps a request while it is checked."""
+    """Hands on requests that may pass. `refused` counts the others; `hold` keeps one while it is checked."""
 
     def __init__(
         self,

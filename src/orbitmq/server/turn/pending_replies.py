@@ -99,7 +99,7 @@ def _is_poll(wait: Wait) -> bool:
 
 
 def _is_pause(wait: Wait) -> bool:
-    """True between two parts of work that has begun: it goes on whatever else is held."""
+    """True between two parts of work that has begun: it continues even if other replies are held."""
     return any(isinstance(condition, Pause) for condition in wait.on)
 
 

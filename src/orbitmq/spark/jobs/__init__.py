@@ -1,7 +1,7 @@
 """Jobs over topics and stores: each is functions from data frames to data frames, and a command of it.
 
-`orbitmq job NAME` runs one. A job is a row of `JOBS` and a module; `orbitmq.spark.jobs.job` is what all of
-them stand on. Nothing here imports PySpark: help and completion work without it.
+`orbitmq job NAME` runs one. A job is a row of `JOBS` and a module; `orbitmq.spark.jobs.job` has
+the parts that all of them share. Nothing here imports PySpark: help and completion work without it.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ class PendingMessage:
     tags_code: int | None = None
     """Tags code in the consume queue; None: the hash of the tag (for a delay level: the due time)."""
     batch: bytes = b""
-    """Of a batch: its messages (see `protocol.batch_cy`), instead of flag, body and properties above. A batch
-    is stored as a whole or not at all, and within one segment."""
+    """Of a batch: its messages (see `protocol.records.batch_cy`), instead of flag, body and properties above.
+    A batch is stored as a whole or not at all, and within one segment."""
 
 
 @dataclass(slots=True)

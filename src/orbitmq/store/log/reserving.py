@@ -1,7 +1,7 @@
-"""Disk blocks reserved in front of a log's writer, and the next segment, ready before the writer gets there.
+"""Disk blocks reserved ahead of a log's writer, and the next segment, ready before the writer gets there.
 
-The writer would wait for the file system else. Where a thread reserves, the writer waits for that thread
-for a moment at most, and messages are refused until it has got on.
+Otherwise the writer would wait for the file system. If a thread reserves, the writer waits for it for a
+moment at most; then messages are refused until the thread has reserved more.
 """
 
 from __future__ import annotations

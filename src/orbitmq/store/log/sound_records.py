@@ -1,6 +1,6 @@
-"""Searches for records that say of themselves that they stand where they do, and have the right checksum.
+"""Searches for records whose own physical offset is the place where they are, and whose checksum is right.
 
-For going on behind damage, and for finding the end of a log; nothing inside of a body is taken for a record.
+They continue behind damage, and find the end of a log; bytes inside a body are never taken for a record.
 """
 
 from __future__ import annotations

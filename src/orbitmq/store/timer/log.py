@@ -1,7 +1,7 @@
 """The timer log: one unit for every timer message that waits, in the order in which they came.
 
 A unit (big endian, 52 bytes) says where the message is, when it is due, and which unit of the same second
-stands before it; the wheel (`timer_wheel`) points at the last one:
+stands before it; the wheel (`wheel`) points at the last one:
 
     size i32 (52) | previous i64 | magic i32 | written ms i64 | delay ms i32 | physical offset i64 | size i32
     | hash of the real topic i32 | due ms i64

@@ -1,4 +1,4 @@
-"""The onlooker of a simulated cluster: it looks at all logs after every step, for the groups' ledgers."""
+"""The observer of a simulated cluster: it compares all logs after every step, for the groups' ledgers."""
 
 from __future__ import annotations
 

@@ -6,5 +6,5 @@ once by Spark's own log of files, a topic because each message is known by its k
 only where no broker holds it.
 
 `running` passes messages on; `ownership` refuses checkpoints and lakes of another job; `repeats` is the
-audit; `tables` has the data frames of both; `command` is what people call.
+audit; `tables` has the data frames of both; `command` is the command line.
 """

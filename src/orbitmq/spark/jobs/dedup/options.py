@@ -9,7 +9,7 @@ from orbitmq.spark.jobs.job import JobSetup
 
 @dataclass(frozen=True, slots=True)
 class DedupOptions:
-    """From where to where. Exactly one of `to_topic` and `to_lake` is set."""
+    """Source and target of a run. Exactly one of `to_topic` and `to_lake` is set."""
 
     topics: tuple[str, ...]
     setup: JobSetup = field(default_factory=JobSetup)
