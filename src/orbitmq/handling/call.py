@@ -142,7 +142,7 @@ class Outcome:
     value: Any = None
     """The result of work off the loop."""
     error: Exception | None = None
-    """Why there is none."""
+    """The reason why there is none."""
 
 
 @dataclass(slots=True)

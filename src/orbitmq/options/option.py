@@ -39,7 +39,7 @@ class Option:
     """May UPDATE_BROKER_CONFIG or UPDATE_NAMESRV_CONFIG change it while the process runs."""
     status: Status = Status.HONOURED
     reason: str = ""
-    """Why it has no effect, or why values are refused."""
+    """The reason why it has no effect, or why values are refused."""
     choices: tuple[str, ...] = ()
     """Every value of an enumeration, refused ones included."""
     only: tuple[Value, ...] = ()

@@ -1,4 +1,4 @@
-"""Why a server could not start; each is one line for the person who started it."""
+"""Reasons why a server could not start; each is one line for the person who started it."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Acceptance:
         """Messages that were not taken since the disk had stalled."""
 
     def refusal(self) -> str:
-        """Why nothing can be stored now; empty if it can."""
+        """The reason why nothing can be stored now; empty if messages are taken."""
         if self.is_closed:
             return "the store is closed"
         if self.half_done is not None:

@@ -37,7 +37,7 @@ class StoreFigures:
     queues: int = 0
     writable: bool = True
     refusal: str = ""
-    """Why the store takes no messages, if it does not."""
+    """The reason why the store takes no messages; empty if it takes them."""
     flushing_ms: int = 0
     """For how long the flush of the log has taken that is under way."""
     busy_refusals: int = 0

@@ -137,7 +137,7 @@ class Gate:
         return self._table.changes
 
     def withdrawal(self, command: Command, peer: Peer) -> str | None:
-        """Why a request that was let in would not be by now, or None."""
+        """The reason why a request that was admitted would be refused by now, or None."""
         self._forget_outdated()
         name = (command.ext or {}).get(ACCESS_KEY)
         if self._authenticates and command.code not in self._free:

@@ -53,7 +53,7 @@ class Need:
     body: Callable[[Command, Actions], Iterator[Access]] | None = None
     """Reads what the body names."""
     open_reason: str = ""
-    """Why anybody who is known may send it."""
+    """The reason why every known user may send it."""
 
     def accesses(self, command: Command, cluster: str) -> list[Access]:
         """The accesses of a request; none if it is open. Raises Refused where its body cannot be read."""

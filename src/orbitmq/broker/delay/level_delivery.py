@@ -38,8 +38,9 @@ UPDATES_PER_VERSION = 200
 LATE_MS = 60_000
 """By how much deliveries may have been late at the end of a log that was cut."""
 CLOCKS_DIFFER_MS = 60_000
-"""By how much the clocks of masters that follow one another differ without anybody having set one. What the
-last one stored a moment ago is no older than that, and waits: two hours of delay would end at once.
+"""Difference of the clocks of two successive masters that is not taken for a clock that was set. The store
+time of a message from the last master may be later than now by so much, and the message waits all the same:
+otherwise a delay of two hours would end at once.
 """
 
 

@@ -80,7 +80,7 @@ class Replication:
         self.own_addresses: frozenset[str] = frozenset()
         """Addresses of this broker itself, which it does not follow."""
         self.refusal = ""
-        """Why the last connection to the master ended, if it was more than a broken line."""
+        """The reason why the last connection to the master ended, if it was more than a broken line."""
 
     @property
     def role(self) -> Role:

@@ -476,7 +476,7 @@ class PushConsumer(ConsumerOptions):
 
         Of one that is no more ours nothing is done.
         """
-        await self._settle(message, None)
+        await self._complete(message, None)
 
     async def retry(
         self, message: ReceivedMessage, delay_level: int = 0, *, error: BaseException | None = None
@@ -487,7 +487,7 @@ class PushConsumer(ConsumerOptions):
         """
         retry = Retry(delay_level)
         retry.__cause__ = error
-        await self._settle(message, retry)
+        await self._complete(message, retry)
 
     async def reply(self, message: ReceivedMessage, reply: Reply) -> None:
         """Answers a message from `async for` that was sent as a request. It is not done by that: see `ack`.
@@ -496,11 +496,11 @@ class PushConsumer(ConsumerOptions):
         """
         await send_reply(self._running(), message, reply)
 
-    async def _settle(self, message: ReceivedMessage, outcome: Retry | None) -> None:
+    async def _complete(self, message: ReceivedMessage, outcome: Retry | None) -> None:
         if isinstance(self._consumption, ConcurrentConsumption) and self._assignment is not None:
             held = self._assignment.held(message.queue)
             if held is not None:
-                await self._consumption.settle(held, message, outcome)
+                await self._consumption.complete(held, message, outcome)
 
     async def _next(self) -> ReceivedMessage | None:
         if not isinstance(self._consumption, ConcurrentConsumption):

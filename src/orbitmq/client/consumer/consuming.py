@@ -388,7 +388,7 @@ class ConcurrentConsumption:
             return
         outcome = await self._handling.handle_one(subscription, message)
         if outcome is not None:
-            await self.settle(held, message, outcome)
+            await self.complete(held, message, outcome)
         elif not held.dropped:
             held.last_consume_ms = time.time_ns() // 1_000_000
             offset = held.finish(message)
@@ -409,7 +409,7 @@ class ConcurrentConsumption:
                     self._let_ack(held, message)
             outcomes = await self._handling.handle(subscription, [message for _, message in part])
             settling = [
-                self.settle(held, message, outcome)
+                self.complete(held, message, outcome)
                 for (held, message), outcome in zip(part, outcomes, strict=True)
                 if outcome is not None or not subscription.manual_ack
             ]
@@ -419,9 +419,9 @@ class ConcurrentConsumption:
                 await asyncio.gather(*settling)
 
     def _let_ack(self, held: ProcessQueue, message: ReceivedMessage) -> None:
-        message.on_ack = functools.partial(self.settle, held, outcome=None)
+        message.on_ack = functools.partial(self.complete, held, outcome=None)
 
-    async def settle(self, held: ProcessQueue, message: ReceivedMessage, outcome: Retry | None) -> None:
+    async def complete(self, held: ProcessQueue, message: ReceivedMessage, outcome: Retry | None) -> None:
         """Finishes a message, or sends it back."""
         if held.dropped:
             return

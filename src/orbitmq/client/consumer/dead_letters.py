@@ -1,4 +1,4 @@
-"""Why a message was given up, as properties of its dead letter: for people, `orbitmq job dlq` and consoles.
+"""Reasons why messages were given up, as properties of dead letters: for people, `orbitmq job dlq`, consoles.
 
 Only a client knows what its handler raised, and a broker that is asked to give a message up copies the record
 as it is. So a client sends the dead letter itself, by way of the retry topic.

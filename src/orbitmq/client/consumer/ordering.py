@@ -236,12 +236,12 @@ class OrderedConsumption:
         messages = messages[: subscription.max_messages or 1]
         outcomes = await self._handling.handle(subscription, messages)
         pauses = [
-            await self._settle(held, message, outcome)
+            await self._complete(held, message, outcome)
             for message, outcome in zip(messages, outcomes, strict=True)
         ]
         return max(pauses)
 
-    async def _settle(self, held: ProcessQueue, message: ReceivedMessage, outcome: Retry | None) -> float:
+    async def _complete(self, held: ProcessQueue, message: ReceivedMessage, outcome: Retry | None) -> float:
         """Lets go of a message that is done, or given up; gives the seconds to wait before it is repeated."""
         session = self._session
         if held not in self._lines or not held.holds(message):

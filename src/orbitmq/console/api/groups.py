@@ -233,7 +233,7 @@ async def get_group(call: Call[None, None]) -> GroupDetail:
 
 @endpoint("GET", "/api/clusters/{cluster}/groups/{group}/why", Role.VIEWER, rows=("causes",))
 async def get_causes(call: Call[None, None]) -> Causes:
-    """Why a group is behind: causes with evidence, the likeliest first. Takes two seconds."""
+    """The causes of a group's backlog, with evidence, the likeliest first. Takes two seconds."""
     evidence = await gather(call.cluster.admin, call.path["group"])
     causes = [Cause(one.cause, one.sentence, list(one.evidence), one.advice) for one in diagnose(evidence)]
     return Causes(evidence.group, evidence.lag, causes)

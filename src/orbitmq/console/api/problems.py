@@ -34,7 +34,7 @@ from orbitmq.protocol.names import IllegalName
 
 
 class Problem(msgspec.Struct, rename="camel", omit_defaults=True):
-    """Why a request was not done."""
+    """The reason why a request was not carried out."""
 
     status: int
     code: str

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class Stop(IntEnum):
-    """Why a scan ended where it did."""
+    """The reason why a scan ended where it did."""
 
     END = 0
     """At the end of the range, or of what was asked for."""

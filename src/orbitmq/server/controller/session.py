@@ -65,7 +65,7 @@ class Session:
         self._lease: Lease | None = None
         self._end: asyncio.TimerHandle | None = None
         self.error = "starting"
-        """Why the store cannot be used; empty while it can."""
+        """The reason why the store cannot be used; empty while it can."""
 
     def changed(self) -> None:
         """The journal has something to write."""

@@ -156,7 +156,7 @@ def hosts_of(listen: str) -> str | list[str]:
 
 
 def reason_of(error: OSError) -> str:
-    """Why nothing can listen, in words."""
+    """The reason why nothing can listen, in words."""
     if error.errno == errno.EADDRINUSE:
         return "the port is taken by another process"
     if error.errno == errno.EACCES:

@@ -57,7 +57,7 @@ class Index:
         self._lock = threading.Lock()
         self._error = ""
         self.sync_error: OSError | None = None
-        """Why a sync has failed: from then on nothing is said of the index; the next start makes it anew."""
+        """The error of a sync that failed. No further sync is tried; the next start rebuilds the index."""
         self._synced = ("", 0, 0)
         """At the last sync: the newest file, its entries, and the end of the indexed part of the log."""
         self._last_name = ""

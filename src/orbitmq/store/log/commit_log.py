@@ -100,7 +100,7 @@ class CommitLog:
         segment.wrote = segment.synced = segment.reserved = segment.size
         self.segments.append(segment)
 
-    # Where things are.
+    # Places of records and segments.
 
     @property
     def min_physical(self) -> int:

@@ -53,7 +53,7 @@ class Reserving:
         self._needed_bytes = 0
         """Bytes that the owner waits for."""
         self._error: OSError | None = None
-        """Why the thread's last round found no room."""
+        """The reason why the thread's last round could not reserve blocks."""
         self._is_late = False
         """The owner has waited in vain, and the thread has not come to an end since."""
         self.is_without_room = False

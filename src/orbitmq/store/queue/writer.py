@@ -58,8 +58,8 @@ class QueueWriter:
         self.error: OSError | None = None
         """The error that ended the last run; None after a complete one."""
         self.sync_error: OSError | None = None
-        """Why a sync has failed, for good: pages that a failed one has dropped are marked clean, and the next
-        would succeed without them.
+        """The error of a sync that failed; it stays. Pages that a failed sync has dropped are marked clean,
+        and the next one would succeed without them.
         """
 
     def mark_deleted(self, queues: list[ConsumeQueue]) -> None:

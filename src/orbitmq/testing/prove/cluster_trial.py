@@ -103,7 +103,7 @@ class ClusterFindings:
     broken: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
     failed: str = ""
-    """Why it ended early."""
+    """The reason why it ended early."""
 
     @property
     def is_kept(self) -> bool:

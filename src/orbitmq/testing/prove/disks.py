@@ -13,7 +13,7 @@ from pathlib import Path
 from orbitmq.protocol.errors import OrbitError
 
 ROOM_BYTES = 4 << 30
-"""The size of a disk that is not full. What is not used takes no memory."""
+"""The size of a disk that is not full. Unused space takes no memory."""
 _BLOCK = 4096
 
 

@@ -78,7 +78,7 @@ class Findings:
     simulated: Simulated | None = None
     """Runs of the same configuration on a simulated machine."""
     failed: str = ""
-    """Why it ended early."""
+    """The reason why it ended early."""
 
     @property
     def is_kept(self) -> bool:

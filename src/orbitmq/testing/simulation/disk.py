@@ -152,7 +152,7 @@ class MemoryDisk:
         """Planted by tests of the tests: a sync that does nothing, as if it were missing in the code."""
         self.now_ms: Callable[[], int] = int
         self.files: dict[Path, _Content] = {}
-        """What the broker sees, synced or not."""
+        """The bytes that the broker sees, synced or not."""
         self._undo: list[tuple[Path, dict[Path, _Content | None]]] = []
         """Changes of names that no sync of their folder followed: the folder, and what was there before."""
 
