@@ -39,7 +39,7 @@ class Background:
         thread.start()
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Has `work` done on the loop and gives its result. An interrupt cancels it."""
+        """Runs `work` on the loop and returns its result. An interrupt cancels it."""
         if self.pid != os.getpid():
             work.close()
             raise NotRunning("made before this process was forked: make another one here")
@@ -55,7 +55,7 @@ class Background:
             raise
 
     def start(self, work: Coroutine[Any, Any, R]) -> concurrent.futures.Future[R]:
-        """Has `work` done on the loop."""
+        """Runs `work` on the loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
 
@@ -91,7 +91,7 @@ class SyncWrapper(Generic[CoreT]):
         return background.run(work)
 
     def start(self) -> Self:
-        """Makes it ready. `with` does so."""
+        """Starts it; `with` does so, too."""
         self._background = get_background()
         self._run(self._core.start())
         return self
@@ -130,7 +130,7 @@ def constructor_of(
 def waiting(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Any, P], R]:
-    """A method that has its namesake done on the loop."""
+    """A method that runs the method of the same name on the loop."""
 
     @functools.wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -141,5 +141,5 @@ def waiting(
 
 
 async def later(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """A plain call, made on the loop: what it touches belongs to the loop's thread."""
+    """A plain call, made on the loop, since its data belongs to the loop's thread."""
     return function(*args, **kwargs)

@@ -103,7 +103,7 @@ class MessageStore:
             self._lock.release()
 
     def abandon(self) -> None:
-        """Lets others have the folder, as the end of the process does: nothing more is written."""
+        """Releases the folder, as the end of the process does; nothing more is written."""
         self._acceptance.is_closed = True
         self._lock.release()
 

@@ -31,7 +31,7 @@ class Targets:
         return queues[next(self._turn) % len(queues)]
 
     def forget(self) -> None:
-        """Has routes asked for again."""
+        """Asks for all routes again at their next use."""
         self._known.clear()
 
     async def _queues(self, topic: str) -> list[tuple[str, MessageQueue]]:

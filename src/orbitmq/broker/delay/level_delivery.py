@@ -31,9 +31,9 @@ log = logging.getLogger(__name__)
 SCAN_INTERVAL_MS = 100
 FIRST_SCAN_MS = 1_000
 MESSAGES_PER_SCAN = 256
-"""Number of messages that one turn delivers before it lets others go first."""
+"""Messages that one turn delivers at most; other work follows."""
 BATCH_BYTES = 1 << 20
-"""Bodies of messages that are delivered by one append, about."""
+"""Approximate size of the bodies that one append delivers."""
 UPDATES_PER_VERSION = 200
 LATE_MS = 60_000
 """By how much deliveries may have been late at the end of a log that was cut."""
@@ -99,7 +99,7 @@ class _Put:
 
 
 class DelayDelivery:
-    """Moves due messages from the waiting queues to where they belong.
+    """Moves due messages from the waiting queues to their own topics.
 
     `positions` is where each level goes on. The file lags behind until the messages delivered so far are on
     the disk: a power cut skips none. Messages delivered behind the saved positions are recognised at the next

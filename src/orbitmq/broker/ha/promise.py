@@ -26,7 +26,7 @@ class Log(Protocol):
 
 
 def unkept_options(settings: BrokerSettings) -> Iterator[str]:
-    """Options that ask for copies on slaves and change nothing beside the other options, a line for each.
+    """A line for each option that asks for copies on slaves and has no effect with the other options.
 
     A slave and a broker in controller mode may come into a role in which these options count.
     """

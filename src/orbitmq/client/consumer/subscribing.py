@@ -80,7 +80,7 @@ class Asked:
             raise InvalidArgument(f"{owner}: max_in_flight_per_key is for handlers of single messages")
 
     def subscription(self, topic: str, now: int) -> Subscription:
-        """The row of a topic, which has the namespace in its name."""
+        """The subscription to a topic, whose name includes the namespace."""
         return Subscription(
             subscription(topic, self.tags, now),
             self.handler,

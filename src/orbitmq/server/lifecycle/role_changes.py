@@ -1,7 +1,7 @@
 """Changes of a broker's role while it serves, and cuts of its log between two roles.
 
-The order of the steps is the promise: the old role acknowledges nothing any more before the new one begins,
-and a new master takes messages only once all of the log is confirmed.
+The order of the steps keeps the promise: before the new role begins, the old one acknowledges nothing any
+more, and a new master takes messages only once all of the log is confirmed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class RoleChanges:
         self._stopped = False
 
     def stop(self) -> None:
-        """Begins no change from here on, and no tasks after one that is under way: the broker stops."""
+        """Begins no further change, and no tasks after a change that is under way: the broker stops."""
         self._stopped = True
 
     async def change(self, change: RoleChange) -> None:
@@ -132,7 +132,7 @@ class RoleChanges:
             requested.error = error
         self._turns.waits.signalled((requested.done,))
 
-    # Out of the old role.
+    # The end of the old role.
 
     async def _leave_role(self, change: RoleChange) -> None:
         broker = self._broker
@@ -178,7 +178,7 @@ class RoleChanges:
                     self._after_turn(self._now())
                     await asyncio.sleep(LEVEL_STEP_SECONDS)
 
-    # Into the new one.
+    # The beginning of the new role.
 
     async def _take_role(self, change: RoleChange) -> None:
         replication = self._broker.replication

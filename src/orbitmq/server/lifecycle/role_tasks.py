@@ -1,4 +1,4 @@
-"""The periodic tasks of a broker in its present role; they begin anew with each change of it."""
+"""The periodic tasks of a broker in its present role; a change of role restarts them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RoleTasks:
         self.renew_timers()
 
     def renew_timers(self) -> None:
-        """Has the timers run again with the next `start`, after a `stop`."""
+        """Lets the next `start` run the timers again, after a `stop`."""
         self._timers = TimerRunner(self._broker.timer, self._now, self._after_turn, self._threads.read)
 
     async def reopen_timers(self, mark: TimerMark | None) -> None:

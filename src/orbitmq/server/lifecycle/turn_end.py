@@ -21,7 +21,7 @@ from orbitmq.server.turn.turn import Turns
 log = logging.getLogger(__name__)
 
 PUSHES_PER_ROUND = 512
-"""Pushes that leave before others have their turn."""
+"""Pushes that are sent in one turn; other work follows."""
 
 
 class TurnEnd:
@@ -67,11 +67,11 @@ class TurnEnd:
         self._is_closed = False
 
     def stop(self) -> None:
-        """Makes no appointments from here on: the broker stops."""
+        """Schedules no further turns: the broker stops."""
         self._is_stopping = True
 
     def close(self) -> None:
-        """Does nothing any more: the store is being closed, in a thread, and nobody else touches it."""
+        """Does nothing any more: a thread closes the store, and no other may touch it meanwhile."""
         self._is_closed = True
 
     def run(self, now: int) -> None:
@@ -123,13 +123,13 @@ class TurnEnd:
             self.run(self._now())
 
     def _confirm(self) -> None:
-        """Lets readers and answers have what enough replicas hold by now."""
+        """Shows readers, and acknowledges, the messages that enough replicas hold by now."""
         self._store.replicas_reached(self._broker.promise.replicated)
         if self._turns.waits.waits_for_disk:
             self._turns.waits.durable(self._store.confirm_offset)
 
     def _push(self) -> None:
-        """Sends some of what rules want sent to others; the rest in the next rounds of the loop."""
+        """Sends some of the requests that rules have for other peers; the rest in later rounds of the loop."""
         outbox = self._broker.outbox
         for connection_id, request in outbox.drain(PUSHES_PER_ROUND):
             self._turns.push(connection_id, request)
@@ -143,7 +143,7 @@ class TurnEnd:
             self._push()
 
     def _drain_arrivals(self) -> None:
-        """Lets held calls go on whose queues have new messages."""
+        """Continues held calls whose queues have new messages."""
         broker, waits = self._broker, self._turns.waits
         held = broker.held_pops.count or broker.held_notices.count
         arrivals = self._store.drain_arrivals(
@@ -156,7 +156,7 @@ class TurnEnd:
                 broker.held_notices.arrived(arrivals)
 
     def _wake(self) -> None:
-        """Lets held calls go on that the rules have something for; that may wake further ones."""
+        """Continues held calls that the rules have signalled; these may wake further ones."""
         broker = self._broker
         while woken := broker.drain_woken():
             self._turns.waits.signalled(woken)
@@ -174,7 +174,7 @@ class TurnEnd:
             self._background.start(ask(), "routes asked of name servers")
 
     def _flush(self) -> None:
-        """Group commit: one flush for all who wait now; whoever comes meanwhile waits for the next."""
+        """Group commit: one flush for all calls that wait now; later ones wait for the next flush."""
         loop = asyncio.get_running_loop()
         loop.run_in_executor(self._flush_thread, self._store.flush_now).add_done_callback(self._flushed)
         self._is_flushing = True

@@ -49,7 +49,7 @@ class Reserving:
         self._thread: Executor | None = None
         self._is_under_way = False
         self._got_on = threading.Event()
-        """Set whenever the thread has got on."""
+        """Set at the end of each run of the thread."""
         self._needed_bytes = 0
         """Bytes that the owner waits for."""
         self._error: OSError | None = None
@@ -110,7 +110,7 @@ class Reserving:
                 raise DiskStalled(f"the disk has reserved nothing for {wait_seconds * 1000:.0f} ms")
 
     def begin_soon(self) -> None:
-        """Has the thread begin now, where half of what was reserved is used up."""
+        """Wakes the thread if half of the reserved blocks are used up."""
         if self.is_wanted and not self.is_without_room:
             self._begin()
 

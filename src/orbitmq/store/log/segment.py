@@ -55,7 +55,7 @@ class Segment:
                 return
 
     def clear_ahead(self) -> None:
-        """Makes everything zero that is reserved and not written."""
+        """Fills the reserved and unwritten part with zeros."""
         for at in range(self.wrote, self.reserved, len(ZEROS)):
             end = min(at + len(ZEROS), self.reserved)
             self.view[at:end] = ZEROS[: end - at]

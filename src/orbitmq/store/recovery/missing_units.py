@@ -126,7 +126,7 @@ class MissingUnits:
         """
         is_written = not queue.tail and queue.written_to == queue.max_offset
         if is_written and queue.max_offset == queue.min_offset:
-            # Nothing of it is left but later messages: it begins here.
+            # Only later messages of the queue are left: it begins here.
             self._begin_at(queue, queue_offset)
         elif not self._may_be_lost(queue, physical_offset, queue_offset):
             self._found.note_damage(physical_offset, f"the queue offset {queue_offset} cannot be")
@@ -174,7 +174,7 @@ class MissingUnits:
 
 
 def start_over(table: QueueTable, queue: ConsumeQueue) -> None:
-    """Takes all units of a queue away, with their files."""
+    """Removes all units of a queue, with their files."""
     folder = queue_folder(table.folder, queue)
     for start in table.file_starts(queue):
         table.disk.remove(folder / segment_name(start))

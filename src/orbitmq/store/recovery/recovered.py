@@ -17,7 +17,7 @@ class Recovered:
     last_timestamp_ms: int = 0
     """Its store time."""
     bad_records: list[int] = field(default_factory=list)
-    """Physical offsets of records that are damaged and were stepped over."""
+    """Physical offsets of damaged records, which were skipped."""
     rebuilt_units: int = 0
     lost_units: int = 0
     """Queue offsets for which the log has no message any more, though it has later ones."""
@@ -25,10 +25,10 @@ class Recovered:
     """Bytes behind the end of the log that were discarded."""
     scanned: bool = False
     read_from: int = 0
-    """From this physical offset on the log was read, if it was."""
+    """Physical offset from which the log was read, if it was."""
 
     def note_damage(self, physical_offset: int, reason: str) -> None:
-        """Counts a damaged record that is stepped over, once: the log may be read twice."""
+        """Counts a damaged record that is skipped, once: the log may be read twice."""
         if physical_offset not in self.bad_records:
             log.error("the record at %d is damaged (%s): stepped over", physical_offset, reason or "zeros")
             self.bad_records.append(physical_offset)

@@ -517,8 +517,8 @@ class Cluster:
         await fault(self)
 
     async def _let_times_of_day_come(self) -> None:
-        """Moves clocks that are far behind the latest one that there was on to its time: timers that waited
-        there, and messages that were popped there, wait for a time of day. Nothing else does.
+        """Sets clocks that are far behind the latest one to its time: timers and popped messages of those
+        brokers wait for a time of day. Nothing else does.
         """
         if self.settings["timerWheelEnable"] != "true":
             return

@@ -35,7 +35,7 @@ class Group:
     history: ClusterHistory
     ledger: Ledger
     master: BrokerMachine
-    """By the last election, or by the operator's word."""
+    """The master by the last election, or by the operator's choice."""
     decided: BrokerGroup | None = None
     """Its entry in the consensus store."""
     clients: ClusterClients | None = None

@@ -155,7 +155,7 @@ def _look_at_index(root: Folder, files: Files, slots: int, storage: Storage) -> 
 
 
 def read_offsets(root: Folder, files: Files) -> None:
-    """Adds the offsets of a store's groups to `files`, and the entries that are none."""
+    """Adds the offsets of a store's groups to `files`, and the entries that are not offsets."""
     table, name = _json_table(root, files, "config/consumerOffset.json")
     for key, queues in table.items():
         topic, _, group = key.partition("@")

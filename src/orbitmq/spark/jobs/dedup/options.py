@@ -20,5 +20,5 @@ class DedupOptions:
     to_topic: str | None = None
     to_lake: str | None = None
     follow_s: float | None = None
-    """Look for new messages so often, until Ctrl-C; None: end when all is done."""
+    """Interval of looks for new messages, until Ctrl-C; None: end when all messages are handled."""
     allow_data_loss: bool = False

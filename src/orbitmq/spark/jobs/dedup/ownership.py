@@ -12,11 +12,14 @@ from orbitmq.spark.jobs.preflight import SPARK_LOG, is_begun, names_towards, was
 from orbitmq.spark.lake.storage import Storage
 
 NOTE = "dedup.json"
-"""Says whose a checkpoint is."""
+"""File in a checkpoint that names the job it belongs to."""
 
 
 def claim(checkpoint: Storage, options: DedupOptions) -> str:
-    """Notes in a checkpoint whose it is; the id of the write. Raises JobFailed for another job's."""
+    """Notes in a checkpoint the job it belongs to, and returns the id of the write.
+
+    Raises JobFailed for the checkpoint of another job.
+    """
     url = options.setup.checkpoint
     mine = {
         "topics": sorted(options.topics),

@@ -29,7 +29,7 @@ class AuditOptions:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """The first thousand rows each of what `tables` finds, and how many there are."""
+    """The first thousand rows of each table, and the number of all."""
 
     sent: list[Any]
     sent_keys: int
