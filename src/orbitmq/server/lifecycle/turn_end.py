@@ -129,7 +129,7 @@ class TurnEnd:
             self._turns.waits.durable(self._store.confirm_offset)
 
     def _push(self) -> None:
-        """Sends some of the requests that rules have for other peers; the rest in later rounds of the loop."""
+        """Sends some of the requests that rules have for other peers; the others follow in later rounds."""
         outbox = self._broker.outbox
         for connection_id, request in outbox.drain(PUSHES_PER_ROUND):
             self._turns.push(connection_id, request)
