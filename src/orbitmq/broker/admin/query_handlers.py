@@ -16,6 +16,7 @@ from orbitmq.handling.call import Call, Result, off_loop
 from orbitmq.protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.names import INDEX_KEY, INDEX_TAG, INDEX_UNIQUE
 from orbitmq.protocol.records.message import BadRecord
 from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.requests.pull import QueryMessage, QueryReply, RecordReply, ViewMessageById
@@ -26,10 +27,6 @@ from orbitmq.store import MessageStore
 MAX_QUERIED = 64
 MAX_UNITS = 1_000
 """Largest number of units of a consume queue in one answer."""
-
-INDEX_KEY = "K"
-INDEX_UNIQUE = "U"
-INDEX_TAG = "T"
 
 
 @dataclass(slots=True)

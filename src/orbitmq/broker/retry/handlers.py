@@ -17,6 +17,7 @@ from orbitmq.broker.registry import handlers
 from orbitmq.broker.retry.rules import SendBack, is_dead, retry_limit, sent_back
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Condition, Durable, Outcome, Result, Saved, Wait, off_loop
+from orbitmq.handling.saving import SAVE_TIMEOUT_MS
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -26,8 +27,6 @@ from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack
 from orbitmq.protocol.schema.declare import Void
 from orbitmq.store import MessageStore, PutStatus
-
-SAVE_TIMEOUT_MS = 3_000
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ import click
 from orbitmq.admin.command import Moment
 from orbitmq.admin.output import Column, Rows
 from orbitmq.plurals import counted
+from orbitmq.protocol.names import TRACE_TOPIC
 from orbitmq.spark.folders import local_path
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
 from orbitmq.spark.jobs.preflight import is_begun, names_towards, need_order, need_topics, was_written
@@ -26,7 +27,6 @@ from orbitmq.spark.session.start_retry import retry_start
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 RECORDS = "records"
 DERIVED = ("latency", "sending", "consumers", "first_attempt_failures", "failed_sends")
 """Folders of tables that are made anew from the records."""

@@ -17,7 +17,6 @@ from orbitmq.client.trace.records import END, FIELD, NOTHING
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 KINDS = ("Pub", "SubBefore", "SubAfter", "EndTransaction", "Recall")
 MESSAGE_TYPES = ("normal", "half", "committed", "delayed", "ordered")
 OUTCOMES = ("success", "time out", "exception", "returned null", "failed")
