@@ -6,8 +6,8 @@ address and the names in a request, which makes a grant; the signature of each f
 A signature is over the values of all fields but itself, in the order of their names, and over the body. The
 names of one letter come in order from their slots, and every other name is put where it belongs among them.
 
-A frame that is refused, or unusual in any way, ends it: it goes the general path, where `Gate.refusal`
-decides and answers. Interpreted, all go that way.
+The choice ends before the first frame that is refused, or unusual in any way: that frame takes the general
+path, where `Gate.refusal` decides and answers. Interpreted, all frames take it.
 """
 
 # mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"

@@ -5,8 +5,8 @@ offsets and store time, so its fields are read from the waiting record where tha
 written behind the last record. The messages of a level are due in the order of their units.
 
 The first message that is not sound, not near the end of the log, or has no place yet (an unknown queue, a
-full segment) is left to the rules (`levels`), with all behind it; interpreted, all are. Each message is
-checked before anything is written of it.
+full segment) is left to the rules of `level_delivery`, with all behind it. Interpreted code leaves all
+messages to them. Each message is checked before any part of it is written.
 """
 
 # mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"

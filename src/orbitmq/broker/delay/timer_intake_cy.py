@@ -5,8 +5,8 @@ what is due in (t, t + precision]. It names its first unit in the timer log and 
 names the one before it in its slot; so a message becomes a unit that points to the last one, and then is the
 last one itself.
 
-A message that is not plain, because it is damaged, rolled, recalled, overdue or of the slot that is open,
-ends it: the rules of `timer_intake` decide. Interpreted, all goes that way.
+The first message that is not plain (damaged, rolled, recalled, overdue, or of the slot that is open) ends the
+slice, and the rules of `timer_intake` decide about it. Interpreted, they decide about all messages.
 """
 
 # mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"

@@ -5,8 +5,8 @@ offsets and the same fields otherwise. So the bytes of those fields are the key 
 rules made of the first such pull, and the cursor that reads for it. Only a pull without a plan becomes a
 request. An answer is put together from its numbers and the records.
 
-A frame that is not written as Java, Go and C++ peers write it goes the general path, which decides everything
-that this one does not. Interpreted, all pulls go that way.
+A frame that is not in the form that Java, Go and C++ peers write takes the general path, which handles
+everything else. Interpreted, all pulls take the general path.
 """
 
 # mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
@@ -265,7 +265,7 @@ class _Pulls:
 
     @cython.cfunc
     def result(self, end: cython.Py_ssize_t) -> Any:
-        """What was done with the first `end` bytes of the read."""
+        """The results of the first `end` bytes of the read."""
         answers: list[bytes] = self._answers
         whole = answers[0] if len(answers) == 1 else b"".join(answers)
         by_code = {PullMessage.CODE: (len(answers), 0)}

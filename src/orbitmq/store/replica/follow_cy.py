@@ -4,8 +4,8 @@ Hot: every record that a slave takes over passes here twice. Before it is writte
 many of the bytes that came are whole records; behind that, `put_plain_units` gives these records the units
 that the master has for them. A plain record is the one that comes next: in the log at its physical offset,
 and in its queue at its queue offset. A topic that was made anew, a gap, a queue that does not exist yet or an
-extension needs a decision. Both loops stop at the first such record; for that one `scan_records` and the
-rules in `raw_append` decide. Interpreted they take none.
+extension needs a decision. Both loops stop at the first such record; `scan_records` and the rules in
+`raw_append` decide about it. Interpreted, they decide about all records.
 """
 # mypy: disable-error-code="name-defined"
 # ruff: noqa: F821
