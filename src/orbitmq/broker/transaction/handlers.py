@@ -9,6 +9,7 @@ from functools import partial
 from orbitmq.broker.auth.permissions import PUB, UPDATE
 from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.ha.promise import Promise
+from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
@@ -49,6 +50,7 @@ class TransactionTables:
     store: MessageStore
     record_access: RecordAccess
     promise: Promise
+    replication: Replication
 
 
 @handlers(EndTransaction)
@@ -157,7 +159,8 @@ def _decided(
     tables: TransactionTables, request: EndTransaction, command: Command, peer: Peer, now: int
 ) -> Half | None:
     """The open half message that the request decides about; None where nothing is left to do."""
-    if not tables.identity.is_master:
+    if tables.replication.is_slave:
+        # Also of a broker that becomes master: it does not know yet which half messages are open.
         raise Refused(ResponseCode.SLAVE_NOT_AVAILABLE, "a slave ends no transactions: ask the master")
     if request.commit_or_rollback not in (UNDECIDED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK):
         raise Refused(

@@ -71,3 +71,18 @@ def test_a_decision_of_the_wrong_group_leaves_the_half_message_to_the_right_one(
         transacting.decide(sent, COMMIT, producer_group="other")
     transacting.decide(sent, COMMIT)
     assert len(transacting.published()) == 1
+
+
+def test_a_broker_that_is_about_to_be_master_ends_no_transaction(transacting: Transacting) -> None:
+    """It noted that these had ended, by places that counted from elsewhere once it knew what was open: the
+    ends of other transactions were then refused, and their messages lost.
+    """
+    sent = transacting.half()
+    replication = transacting.broker.replication
+    replication.is_fenced = True
+    for decision in (ROLLBACK, COMMIT):
+        with pytest.raises(Refused, match="ask the master"):
+            transacting.decide(sent, decision)
+    replication.is_fenced = False
+    transacting.decide(sent, COMMIT)
+    assert len(transacting.published()) == 1
