@@ -21,6 +21,7 @@ from orbitmq.controller.options import CONTROLLER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import Layer
 from orbitmq.protocol.delay_levels import delays_ms
+from orbitmq.server.controller.consensus import ConsensusError
 from orbitmq.server.controller.server import ControllerServer
 from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.server.lifecycle.namesrv import NamesrvServer
@@ -244,7 +245,8 @@ class Cluster:
             if machine.life == life and not node.is_dead:
                 is_full = getattr(getattr(machine, "disk", None), "is_full", False)
                 self.kill(machine)
-                if not is_full:
+                # A controller without its store ends after a while; whatever has started it starts it again.
+                if not (is_full or isinstance(error, ConsensusError)):
                     self.break_("stuck", f"{machine.name} does not start: {error!r}")
                     return
                 await asyncio.sleep(AGAIN_SECONDS)  # somebody makes room, and starts it anew
