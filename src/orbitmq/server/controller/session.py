@@ -191,9 +191,15 @@ class Session:
             batch = journal.drain()
             if batch is None:
                 continue
-            # Not tried again where it failed: a first try that is still under way could be carried out after
-            # the next change, and take it back. Whoever leads anew has another guard, and reads what holds.
-            taken = await self._store.commit(batch.changes, guard)
+            while True:
+                try:
+                    taken = await self._store.commit(batch.changes, guard)
+                    break
+                except ConsensusError as error:
+                    if self._is_over():
+                        raise
+                    log.warning("a change could not be written, trying again: %s", error)
+                    await asyncio.sleep(RETRY_SECONDS)
             if not taken:
                 raise LeaseLost("another controller leads: the change was not written")
             journal.confirm(batch)

@@ -57,27 +57,6 @@ class Store(ConsensusStore):
         pass
 
 
-class Unsure(Store):
-    """Does not answer the first change, which may be carried out later, as long as its guard is there."""
-
-    def __init__(self) -> None:
-        super().__init__(NoMajority("no answer"))
-        self.failure = None
-        self.guards: list[int] = []
-        self._created = 0
-
-    async def create(self, key: str, text: str, lease: int) -> Guard | None:
-        self._created += 1
-        await super().create(key, text, lease)
-        return Guard(key, self._created)
-
-    async def commit(self, changes: Mapping[str, str | None], guard: Guard) -> bool:
-        self.guards.append(guard.revision)
-        if len(self.guards) == 1:
-            raise NoMajority("no answer")
-        return True
-
-
 class Leader:
     """Counts how often it was told to lead."""
 
@@ -115,36 +94,6 @@ async def test_a_controller_leads_again_after_a_watch_has_failed(failure: BaseEx
             while store.failure or session.error or not own.leads:  # noqa: ASYNC110 (a session tells nobody)
                 await asyncio.sleep(0.01)
             assert await store.read(f"{MEMBERS}id/") == {f"{MEMBERS}id/1": "127.0.0.1:1"}
-    finally:
-        running.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
-        await session.stop()
-
-
-async def test_a_change_without_an_answer_is_followed_by_none_under_the_same_guard() -> None:
-    """Carried out late, it would take the next one back: an epoch that brokers know already, for instance."""
-    store, own = Unsure(), Leadership("C", "1", "127.0.0.1:1")
-    leader = Leader(own)
-    session = Session(
-        store,
-        leader,
-        own,
-        lease_seconds=30,
-        now=lambda: time.monotonic_ns() // 1_000_000,
-        on_committed=lambda: None,
-    )
-    running = asyncio.create_task(session.run())
-    try:
-        async with asyncio.timeout(30):
-            for number in (1, 2):
-                while leader.terms < number or not own.leads:  # noqa: ASYNC110 (a session tells nobody)
-                    await asyncio.sleep(0.01)
-                leader.journal.put("group", str(number))
-                session.changed()
-                while len(store.guards) < number:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
-        assert store.guards == [1, 2]
     finally:
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
