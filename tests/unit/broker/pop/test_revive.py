@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -15,19 +14,6 @@ Make = Callable[..., PopWorld]
 RETRY = pop_retry_topic(TOPIC, GROUP)
 
 REVIVE = "rmq_sys_REVIVE_LOG_DefaultCluster"
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    made: list[PopWorld] = []
-
-    def new(queues: int = 4, **properties: object) -> PopWorld:
-        made.append(PopWorld(tmp_path / "store", properties, queues))
-        return made[-1]
-
-    yield new
-    for world in made:
-        world.close()
 
 
 def test_what_is_not_acknowledged_comes_again_from_the_retry_topic_and_not_before_its_time(
