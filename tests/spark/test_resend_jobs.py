@@ -39,31 +39,26 @@ def stored(spark: SparkSession, server: LocalBroker, topic: str) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def orders(orbitmq_server: LocalBroker, request: pytest.FixtureRequest) -> str:
-    """A topic of twenty messages; those with a sharding key have to stay together.
+    """A topic of twenty messages, each stored in a millisecond of its own. They have one sharding key: they
+    have to stay together.
 
     Another module may import this: the broker is shared, so each module has a topic of its own.
     """
     topic = f"orders_of_{request.module.__name__.rpartition('.')[2]}"
     create_topic(orbitmq_server, topic)
-    publish(
-        orbitmq_server,
-        topic,
-        [
-            Outgoing(
-                f"order {number:02}".encode(),
-                number % 4,
-                {
-                    "KEYS": f"k{number}",
-                    "TAGS": "paid" if number % 2 else "open",
-                    "__SHARDINGKEY": "one",
-                    "UNIQ_KEY": f"{number:032X}",
-                    "colour": "red",
-                },
-                flag=number,
-            )
-            for number in range(20)
-        ],
-    )
+    for number in range(20):
+        properties = {
+            "KEYS": f"k{number}",
+            "TAGS": "paid" if number % 2 else "open",
+            "__SHARDINGKEY": "one",
+            "UNIQ_KEY": f"{number:032X}",
+            "colour": "red",
+        }
+        order = Outgoing(f"order {number:02}".encode(), number % 4, properties, flag=number)
+        publish(orbitmq_server, topic, [order])
+        # The message is stored. The broker's clock never stands still, and its milliseconds do not begin with
+        # ours: after more than a whole one it shows another.
+        time.sleep(0.002)
     return topic
 
 
