@@ -22,6 +22,12 @@ def stored(request: object) -> SendReply:
     return SendReply("0" * 32, request.queue_id, 0)  # type: ignore[attr-defined]
 
 
+async def is_connected(producer: Producer, broker: FakeBroker, topic: str = "T") -> None:
+    """Sends one message: what follows needs no time for routes and connections."""
+    broker.on(SendMessageV2, stored)
+    await producer.send(Message(topic, b"first"))
+
+
 @pytest.fixture
 def two(broker: FakeBroker, other_broker: FakeBroker) -> tuple[FakeBroker, FakeBroker]:
     broker.topic("T", 2, other_broker)
@@ -83,13 +89,13 @@ async def test_a_chosen_queue_is_tried_once(two: tuple[FakeBroker, FakeBroker]) 
 
 async def test_all_tries_have_one_time(broker: FakeBroker) -> None:
     broker.topic("T")
-    broker.on(SendMessageV2, lambda _: None)
-    loop = asyncio.get_running_loop()
     async with Producer("g", broker.address, retry_times_when_send_failed=10) as producer:
-        began = loop.time()
+        await is_connected(producer, broker)
+        broker.on(SendMessageV2, lambda _: None)
         with pytest.raises(SendFailed) as caught:
             await producer.send(Message("T", b"x"), timeout_ms=200)
-        assert 0.15 < loop.time() - began < 0.6
+    # The first try uses up the time. Timers are inexact: a second one may have a rest of it.
+    assert len(broker.of(SendMessageV2)) <= 1 + 2
     assert isinstance(caught.value.failures[0][1], CallTimeout)
     assert caught.value.code == 10002
 
@@ -138,10 +144,9 @@ async def test_an_unknown_topic_takes_the_model_of_new_ones(broker: FakeBroker) 
     async with Producer("g", broker.address) as producer:
         assert {(await producer.send(Message("NEW", b"x"))).queue.queue_id for _ in range(8)} == {0, 1, 2, 3}
         broker.topic("NEW", 2)
-        await asyncio.sleep(1.2)
-        await producer.send(Message("NEW", b"x"))
-        await broker.until(lambda: len([r for r in broker.asked if getattr(r, "topic", "") == "NEW"]) > 10)
-        assert len(await producer.queues("NEW")) in (2, 4)
+        async with asyncio.timeout(60):
+            while len(await producer.queues("NEW")) != 2:
+                await producer.send(Message("NEW", b"x"))  # has the topic looked up again
 
 
 async def test_an_unknown_topic_without_a_model(broker: FakeBroker) -> None:
@@ -198,10 +203,11 @@ async def test_old_brokers_would_give_the_id_of_a_batch_to_its_messages(
 
 async def test_closing_waits_for_what_is_under_way(broker: FakeBroker) -> None:
     broker.topic("T")
+    producer = await Producer("g", broker.address, delivery_timeout_ms=0).start()
+    await is_connected(producer, broker)
     broker.on(SendMessageV2, lambda _: None)
-    producer = await Producer("g", broker.address, send_msg_timeout_ms=300, delivery_timeout_ms=0).start()
-    sending = asyncio.create_task(producer.send(Message("T", b"x")))
-    await broker.until(lambda: broker.of(SendMessageV2))
+    sending = asyncio.create_task(producer.send(Message("T", b"x"), timeout_ms=300))
+    await broker.until(lambda: len(broker.of(SendMessageV2)) > 1)
     await producer.close()
     with pytest.raises(SendFailed):
         await sending
@@ -213,13 +219,15 @@ async def test_a_broker_that_answered_nothing_is_waited_for_while_the_route_name
     names, master = two
     names.topics["T"].queue_datas = [QueueData(master.name, 1, 1, 6)]
     names.topics["T"].broker_datas = [BrokerData("C", "broker-b", {0: master.address})]
-    master.on(SendMessageV2, lambda _: None)  # as a paused process
     names.on(SendMessageV2, stored)
     async with Producer("g", names.address, send_msg_timeout_ms=50_000) as producer:
+        await is_connected(producer, master)
+        master.on(SendMessageV2, lambda _: None)  # as a paused process
         with pytest.raises(SendFailed):
             await producer.send(Message("T", b"x"), timeout_ms=100)
+        sent = len(master.of(SendMessageV2))
         sending = asyncio.create_task(producer.send(Message("T", b"y")))
-        await master.until(lambda: len(master.of(SendMessageV2)) == 2)
+        await master.until(lambda: len(master.of(SendMessageV2)) > sent)
         names.topics["T"].broker_datas = [BrokerData("C", "broker-b", {0: names.address})]
         async with asyncio.timeout(40):  # and not the time of a try
             await sending

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from orbitmq.client.core.errors import NoMasterNow, NotRunning, SendFailed
 from orbitmq.client.core.events import ClientEvent, ClientEventKind
+from orbitmq.client.core.instance import ClientInstance
 from orbitmq.client.core.message import Message
+from orbitmq.client.core.options import ProducerOptions
 from orbitmq.client.producer.producer import Producer
+from orbitmq.client.sending import delivery
 from orbitmq.net.errors import NoNameServer
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from orbitmq.protocol.requests.send import SendMessageV2, SendReply
 from orbitmq.protocol.schema.declare import Reply
+from orbitmq.testing.simulation.loop import VirtualLoop
 from tests.kit.client_queues import until
 from tests.kit.fake_broker import FakeBroker
 
@@ -81,34 +86,43 @@ async def test_a_master_that_is_never_elected_is_told_in_time(broker: FakeBroker
             await producer.send(Message("T", b"x"))
 
 
-async def test_a_new_route_is_found_within_a_tenth_of_a_second_and_later_ones_are_asked_for_seldom(
-    broker: FakeBroker,
+def test_a_new_route_is_found_within_a_tenth_of_a_second_and_later_ones_are_asked_for_seldom() -> None:
+    """On a clock that stands still while the client works: each pause is one that it makes."""
+    loop, asked = VirtualLoop(random.Random(1)), list[float]()
+
+    async def refresh(topic: str) -> None:
+        asked.append(loop.time())
+
+    async def fail_for_a_second() -> None:
+        instance = ClientInstance(ProducerOptions("g", "127.0.0.1:9"), "127.0.0.1", producer_groups=["g"])
+        instance.routes.refresh = refresh  # type: ignore[method-assign]
+        while loop.time() < began + 1.2:
+            instance.refresh_route_soon("T")
+            await asyncio.sleep(0.001)
+        await instance.close()
+
+    began = loop.time()
+    try:
+        loop.run_until_complete(fail_for_a_second())
+    finally:
+        loop.close()
+    assert asked[0] - began < 0.01
+    assert asked[1] - began < 0.1
+    assert len(asked) == 5
+
+
+async def test_after_its_time_the_failures_are_told(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broker.topic("T", 4)
-    broker.on(SendMessageV2, lambda _: SendReply("0" * 32, 0, 0))
-    asked = broker.of
-    async with Producer("g", broker.address) as producer:
-        await producer.send(Message("T", b"x"))
-        before, times = len(asked(GetRouteinfoByTopic)), list[float]()
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        while loop.time() - began < 1.2:
-            producer._running()[0].refresh_route_soon("T")
-            if len(asked(GetRouteinfoByTopic)) > before:
-                before = len(asked(GetRouteinfoByTopic))
-                times.append(loop.time() - began)
-            await asyncio.sleep(0.005)
-        assert 3 <= len(times) <= 7
-        assert times[1] - times[0] < 0.5
-
-
-async def test_after_its_time_the_failures_are_told(broker: FakeBroker) -> None:
+    # The third pause would end after the time for the delivery.
+    pauses = iter((0.0, 0.0, 1_000_000.0))
+    monkeypatch.setattr(delivery, "random", SimpleNamespace(uniform=lambda low, high: next(pauses)))
     broker.topic("T", 1)
     broker.on(SendMessageV2, lambda _: Refused(14, "service not available"))
-    async with Producer("g", broker.address, delivery_timeout_ms=100) as producer:
+    async with Producer("g", broker.address, delivery_timeout_ms=60_000) as producer:
         with pytest.raises(SendFailed, match="the last 3: broker-a: SERVICE_NOT_AVAILABLE") as failed:
             await producer.send(Message("T", b"x"))
-        assert len(failed.value.failures) == len(broker.of(SendMessageV2)) > 3
+        assert len(failed.value.failures) == len(broker.of(SendMessageV2)) == 3 * 3
         assert not producer.healthy
 
 
@@ -152,10 +166,12 @@ async def test_connections_that_end_are_told_and_a_send_waits_for_the_next_one()
 
 async def test_closing_ends_a_send_that_waits(broker: FakeBroker) -> None:
     broker.topic("T", 1)
+    broker.on(SendMessageV2, lambda _: SendReply("0" * 32, 0, 0))
+    producer = await Producer("g", broker.address).start()
+    await producer.send(Message("T", b"connected now"))
     broker.on(SendMessageV2, lambda _: Refused(14, "service not available"))
-    producer = await Producer("g", broker.address, delivery_timeout_ms=200).start()
-    sending = asyncio.create_task(producer.send(Message("T", b"x")))
-    await broker.until(lambda: broker.of(SendMessageV2))
+    sending = asyncio.create_task(producer.send(Message("T", b"x"), timeout_ms=200))
+    await broker.until(lambda: len(broker.of(SendMessageV2)) > 1)
     await asyncio.wait_for(producer.close(), 30)
     with pytest.raises((SendFailed, NotRunning)):
         await sending
