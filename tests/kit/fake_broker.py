@@ -46,6 +46,7 @@ class FakeBroker:
             UnregisterClient: lambda _: Void(),
         }
         self._held: dict[type[Request[Any]], list[tuple[Connection, Command]]] = {}
+        self._is_held: dict[type[Request[Any]], Callable[[Any], object]] = {}
         self._server: asyncio.Server | None = None
         self._changed = asyncio.Event()
 
@@ -82,9 +83,10 @@ class FakeBroker:
     def on(self, kind: type[Request[Any]], answer: Answering) -> None:
         self._answers[kind] = answer
 
-    def hold(self, kind: type[Request[Any]]) -> None:
-        """Has requests of a kind wait for their answers until `release`."""
+    def hold(self, kind: type[Request[Any]], only: Callable[[Any], object] = lambda _: True) -> None:
+        """Has requests of a kind, or only some of them, wait until `release` for being handled."""
         self._held[kind] = []
+        self._is_held[kind] = only
 
     def release(self, kind: type[Request[Any]]) -> None:
         for connection, command in self._held.pop(kind):
@@ -105,7 +107,7 @@ class FakeBroker:
             kind = REQUESTS[command.code]
             request = kind.from_command(command)
             self.asked.append(request)
-            if kind in self._held:
+            if kind in self._held and self._is_held[kind](request):
                 self._held[kind].append((connection, command))
             else:
                 self._answer(connection, command, request)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
 
 from orbitmq.client.core.instance import ClientInstance
 from orbitmq.client.core.routes import address_to_read
@@ -11,6 +12,8 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.requests.offset import QueryConsumerOffset, UpdateConsumerOffset
+
+ReplyT = TypeVar("ReplyT")
 
 
 class Commits:
@@ -58,16 +61,27 @@ class Commits:
 class Progress:
     """The offset of one queue, for whoever moves it often: finding it in the table costs more."""
 
-    __slots__ = ("offset",)
+    __slots__ = ("_carrying", "offset")
 
     def __init__(self, offset: int) -> None:
         self.offset = offset
         """The queue offset of the next message wanted."""
+        self._carrying: asyncio.Future[Any] | None = None
 
     def advance(self, offset: int) -> None:
         """Moves it forward; an older offset changes nothing."""
         if offset > self.offset:
             self.offset = offset
+
+    async def carry(self, pull: Coroutine[Any, Any, ReplyT]) -> ReplyT:
+        """The reply to a pull that carries the offset. The pull goes on if its caller is cancelled."""
+        self._carrying = asyncio.ensure_future(pull)
+        return await asyncio.shield(self._carrying)
+
+    async def carried(self, timeout_ms: float) -> None:
+        """Waits until the last such pull is answered: then the broker has handled it."""
+        if self._carrying is not None:
+            await asyncio.wait([self._carrying], timeout=timeout_ms / 1000)
 
 
 class OffsetTable:
@@ -132,12 +146,16 @@ class OffsetTable:
             await self._commit(queue, confirmed=True)
 
     async def _commit(self, queue: MessageQueue, *, confirmed: bool) -> None:
-        offset = self.known(queue)
+        progress = self._offsets.get(queue)
         address = self.address(queue)
-        if offset is None or address is None:
+        if progress is None or address is None:
             return
+        if confirmed:
+            # Apache's broker handles pulls and commits in different threads: a pull that carries an older
+            # offset could be handled after this commit, and take it back.
+            await progress.carried(self._instance.options.mq_client_api_timeout_ms)
         try:
-            await self._commits.send(address, queue, offset, confirmed=confirmed)
+            await self._commits.send(address, queue, progress.offset, confirmed=confirmed)
         except OrbitError as error:
             self._instance.report(f"offsets at {address}", error, at=address)
         else:

@@ -21,6 +21,8 @@ FLOW_CONTROL_PAUSE_MS = 20
 FIRST_PAUSE_MS = 50
 """Pause behind the first failure of a queue, for a new master may be there within a tenth of a second. It
 doubles with each failure in a row, up to the option `pull_time_delay_when_exception_ms`."""
+CARRY_SECONDS = 1.0
+"""Interval at which pulls that wait for new messages tell how far their queue is done."""
 IDLE_MS = 120_000
 """A queue that was not asked for so long is given up and taken again: something is stuck."""
 
@@ -77,6 +79,10 @@ class QueuePull:
         self._broker_id = MASTER_ID
         self._failures = 0
         self._waits_for_room = False
+        self._behind = False
+        """True if the broker had more messages than its last answer brought."""
+        self._carried = -1
+        self._carried_at = 0.0
         queue = held.queue
         self._subject = f"pull {queue.topic} {queue.broker_name}:{queue.queue_id}"
 
@@ -131,12 +137,11 @@ class QueuePull:
         address = address_to_read(members, self._broker_id)
         if address is None:
             return self._failed(LookupError(f"no address of broker {queue.broker_name} is known"))
-        request = self._request(address == members.get(MASTER_ID))
         started = time.monotonic()
+        request = self._request(started, to_master=address == members.get(MASTER_ID))
+        call = session.instance.call(address, request, session.options.consumer_timeout_when_suspend_ms)
         try:
-            reply = await session.instance.call(
-                address, request, session.options.consumer_timeout_when_suspend_ms
-            )
+            reply = await (self.held.progress.carry(call) if request.sys_flag & COMMITS_OFFSET else call)
         except Closed:
             raise
         except FlowControl:
@@ -161,13 +166,27 @@ class QueuePull:
             self._took(reply, (time.monotonic() - started) * 1000)
         return 0
 
-    def _request(self, to_master: bool) -> PullMessage:
+    def _carries(self, now: float) -> bool:
+        """True if the next pull is to tell the broker how far the queue is done.
+
+        Such a pull is not held, so that its answer comes soon, for commits wait for it. It may bring nothing:
+        where no messages are waiting there is one of them a second.
+        """
+        offset = self.held.progress.offset
+        if offset <= 0 or offset == self._carried:
+            return False
+        if not self._behind and now - self._carried_at < CARRY_SECONDS:
+            return False
+        session = self._session
+        return not session.options.broadcasting and session.offsets.may_ride(self.held.queue)
+
+    def _request(self, now: float, *, to_master: bool) -> PullMessage:
         session = self._session
         options, queue = session.options, self.held.queue
-        commit_offset = self.held.progress.offset
-        commits = (
-            to_master and commit_offset > 0 and not options.broadcasting and session.offsets.may_ride(queue)
-        )
+        commits = to_master and self._carries(now)
+        commit_offset = self.held.progress.offset if commits else 0
+        if commits:
+            self._carried, self._carried_at = commit_offset, now
         subscription = session.subscriptions.get(queue.topic)
         return PullMessage(
             session.group,
@@ -176,8 +195,8 @@ class QueuePull:
             self.next_offset,
             options.pull_batch_size,
             # After a failure an answer is wanted at once, so that it is known that all is well again.
-            (0 if self._failures else MAY_BE_HELD) | (COMMITS_OFFSET if commits else 0),
-            commit_offset if commits else 0,
+            COMMITS_OFFSET if commits else 0 if self._failures else MAY_BE_HELD,
+            commit_offset,
             options.broker_suspend_max_time_ms,
             subscription.data.sub_version if subscription is not None else 0,
             None,
@@ -196,6 +215,7 @@ class QueuePull:
             self._moved(self, reply.next_begin_offset)
             return
         self.next_offset = reply.next_begin_offset
+        self._behind = reply.max_offset > reply.next_begin_offset
         subscription = session.subscriptions.get(held.queue.topic)
         messages: list[ReceivedMessage] = []
         if reply.code == ResponseCode.SUCCESS:

@@ -7,10 +7,9 @@ import asyncio
 from orbitmq.client.consumer.consumer import PushConsumer
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET
-from orbitmq.protocol.requests.offset import (
-    UpdateConsumerOffset,
-)
-from orbitmq.protocol.requests.pull import PullMessage
+from orbitmq.protocol.requests.offset import UpdateConsumerOffset
+from orbitmq.protocol.requests.pull import COMMITS_OFFSET, PullMessage
+from orbitmq.protocol.schema.declare import Reply
 from tests.kit.client_queues import Queues, Seen, until
 from tests.kit.fake_broker import FakeBroker
 
@@ -74,3 +73,43 @@ async def test_pulls_carry_offsets_once_the_broker_has_one_of_the_topic(broker: 
         await broker.until(lambda: [pull for pull in broker.of(PullMessage) if pull.sys_flag & 1])
     riding = [pull.commit_offset for pull in broker.of(PullMessage) if pull.sys_flag & 1]
     assert riding[0] >= broker.of(UpdateConsumerOffset)[0].commit_offset > 0
+
+
+async def test_a_pull_that_is_handled_late_does_not_take_back_what_is_committed_at_the_end(
+    broker: FakeBroker,
+) -> None:
+    """As by Apache's broker, which handles pulls and commits in different threads."""
+    queues, go, seen = Queues(broker, "T"), asyncio.Event(), Seen()
+    queues.put(*(b"%d" % n for n in range(100)))
+    queues.offsets["T", 0] = 1
+
+    def carries(pull: PullMessage) -> int:
+        return pull.sys_flag & COMMITS_OFFSET
+
+    def pull(request: PullMessage) -> Reply | None:
+        if carries(request):
+            queues.offsets["T", 0] = request.commit_offset
+        return queues.pull(request)
+
+    async def handle(message: ReceivedMessage) -> None:
+        await go.wait()
+        await seen(message)
+
+    broker.on(PullMessage, pull)
+    broker.hold(PullMessage, only=carries)
+    options = {
+        "pull_batch_size": 1,
+        "persist_consumer_offset_interval_ms": 3_600_000,
+        "mq_client_api_timeout_ms": 60_000,
+    }
+    consumer = PushConsumer("g", broker.address, **options)
+    consumer.subscribe("T", "*", handle)
+    await consumer.start()
+    await broker.until(lambda: any(map(carries, broker.of(PullMessage))))
+    go.set()
+    await seen.count(1)
+    closing = asyncio.create_task(consumer.close())
+    await asyncio.wait([closing], timeout=0.2)
+    broker.release(PullMessage)
+    await closing
+    assert queues.offsets == {("T", 0): 1 + len(seen)}
