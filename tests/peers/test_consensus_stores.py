@@ -9,12 +9,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aetcd import rpc
 from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError
 from kazoo.security import make_digest_acl
 
 from orbitmq.controller.options import ControllerSettings
@@ -44,6 +46,7 @@ from orbitmq.server.controller.consensus import (
 )
 from orbitmq.server.controller.server import ControllerServer
 from orbitmq.server.controller.stores import open_store
+from orbitmq.server.controller.zookeeper_client import ZooKeeperClient
 from orbitmq.server.turn.listener import Listener, free_ports
 from orbitmq.testing.local_etcd import LocalEtcd
 from tests.certificates import Authority
@@ -61,6 +64,7 @@ HOLDER = """
 import asyncio, sys, time
 from orbitmq.controller.options import ControllerSettings
 from orbitmq.server.controller.stores import open_store
+from orbitmq.server.controller.zookeeper_client import ZooKeeperClient
 
 async def hold(address, prefix):
     store = open_store(ControllerSettings(store_address=address, store_prefix=prefix))
@@ -376,6 +380,68 @@ async def test_a_change_counts_only_while_the_guard_holds(servers: Servers, pref
         assert "groups/1" not in await store.read("groups/")
         with pytest.raises(LeaseLost):
             await store.renew(lease.id)
+
+
+@pytest.mark.parametrize("comes", ["before the next try", "after the next change"])
+async def test_a_change_that_the_store_makes_late_takes_nothing_back(
+    servers: Servers, prefix: str, comes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _store(servers, prefix) as store:
+        lease = await store.grant(LONG_LEASE_SECONDS)
+        guard = await store.create("members/leader", "c1", lease.id)
+        assert guard is not None
+        make_late = _keep_next_change(servers, monkeypatch)
+        with pytest.raises(NoMajority):
+            await store.commit({"groups/1": "older"}, guard)
+        if comes == "before the next try":
+            await make_late()
+        guard = await store.commit({"groups/1": "older"}, guard)
+        assert guard is not None
+        guard = await store.commit({"groups/1": "newer"}, guard)
+        assert guard is not None
+        if comes == "after the next change":
+            await make_late()
+        assert await store.read("groups/") == {"groups/1": "newer"}
+        assert await store.commit({"groups/2": "text"}, guard) is not None
+
+
+def _keep_next_change(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], Coroutine[None, None, None]]:
+    """The next change does not get to the store, until the result is called."""
+    kept: list[Any] = []
+
+    def keep(*change: Any) -> None:
+        kept.append(change)
+        monkeypatch.undo()
+        raise NoMajority("no answer")
+
+    if isinstance(servers, LocalEtcd):
+
+        class Stub:
+            def __init__(self, _: Any) -> None:
+                pass
+
+            async def Txn(self, request: Any, **_: Any) -> None:  # noqa: N802 (etcd's name)
+                keep(request)
+
+        async def make_late() -> None:
+            async with rpc.insecure_channel(servers.endpoints[0]) as channel:
+                await rpc.KVStub(channel).Txn(*kept.pop())
+
+        monkeypatch.setattr(rpc, "KVStub", Stub)
+    else:
+        transact = ZooKeeperClient.transact
+
+        async def keep_operations(*arguments: Any) -> None:
+            keep(*arguments)
+
+        async def make_late() -> None:
+            with contextlib.suppress(BadVersionError):
+                await transact(*kept.pop())
+
+        monkeypatch.setattr(ZooKeeperClient, "transact", keep_operations)
+    return make_late
 
 
 async def test_keys_of_a_lease_go_with_it_and_watches_tell(servers: Servers, prefix: str) -> None:

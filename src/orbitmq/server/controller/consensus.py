@@ -46,10 +46,12 @@ class LeaseLost(ConsensusError):
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A key that its owner created, at the revision that shows it was not replaced since."""
+    """A key that hangs on its owner's lease, and the last change that was made under it."""
 
     key: str
+    lease: int
     revision: int
+    """The store's number of the key's creation, or of the last change under the guard."""
 
 
 class Lease(NamedTuple):
@@ -105,12 +107,15 @@ class ConsensusStore(Protocol):
     async def create(self, key: str, text: str, lease: int) -> Guard | None:
         """Writes a key that goes with its lease; None if it is there already."""
 
-    async def commit(self, changes: Changes, guard: Guard) -> bool:
-        """All changes or none, and only while the guard's key is as it was; None deletes a key.
+    async def commit(self, changes: Changes, guard: Guard) -> Guard | None:
+        """All changes or none, and only while the guard's key is its owner's; None deletes a key.
 
-        Many changes go in parts, one after another, each under the guard.
+        Gives the guard for the next changes; None if the key is not the owner's any more, and then nothing
+        was written. Many changes go in parts, one after another, each under the guard.
 
-        Asked again with the same changes it comes to the same.
+        A call that fails may have made its changes, and the store may still make them, until the same
+        changes are committed again under the same guard. After that the store refuses what is left of the
+        first call: it cannot take back what comes later.
         """
 
     def watch(self, prefix: str) -> AsyncGenerator[None]:

@@ -1,5 +1,9 @@
 """etcd as the consensus store, through the messages and stubs of aetcd.
 
+Each key that guards has a fence beside it, a key that is written with every change under the guard. A change
+is made on the condition that the fence has the revision of the change before. So etcd refuses a change that
+was tried without an answer once the next try has been carried out.
+
 The channel is ours, since aetcd's own client knows neither TLS nor several members. One member is used at a
 time; after a failure the next one is.
 """
@@ -9,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +50,8 @@ CHANNEL_OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.max_receive_message_length", 64 << 20),
 ]
+_FENCE = "!"
+"""First character of a fence's key; no other key has it."""
 _NO_USER = "user name is empty"
 """An etcd with users says this to those that do not sign in."""
 _TLS_MARKS = ("ssl", "tls", "certificate", "handshake")
@@ -115,7 +121,8 @@ class EtcdStore:
         start = (self._prefix + prefix).encode()
         request = rpc.RangeRequest(key=start, range_end=_end(start))
         response = await self._call("KV", "Range", request)
-        return {one.key.decode().removeprefix(self._prefix): one.value.decode() for one in response.kvs}
+        texts = {one.key.decode().removeprefix(self._prefix): one.value.decode() for one in response.kvs}
+        return {key: text for key, text in texts.items() if not key.startswith(_FENCE)}
 
     async def grant(self, seconds: int) -> Lease:
         """A new lease."""
@@ -150,28 +157,47 @@ class EtcdStore:
 
     async def create(self, key: str, text: str, lease: int) -> Guard | None:
         """Writes a key that goes with its lease; None if it is there already."""
-        response = await self._call("KV", "Txn", self._create(key, text, lease))
+        response = await self._call("KV", "Txn", self._create(key, text, lease, _FENCE + key))
         if response.succeeded:
-            return Guard(key, response.header.revision)
-        found = response.responses[0].response_range.kvs
-        if found and found[0].lease == lease:  # an answer was lost, and this is the second try
-            return Guard(key, found[0].create_revision)
-        return None
+            return Guard(key, lease, response.header.revision)
+        # It is this lease's where an answer was lost, and this is the second try.
+        return self._held(response, Guard(key, lease, 0))
 
-    async def commit(self, changes: Changes, guard: Guard) -> bool:
+    async def commit(self, changes: Changes, guard: Guard) -> Guard | None:
         """All changes or none of up to MAX_CHANGES; more of them go one part after another."""
-        compare = rpc.Compare(
-            result=rpc.Compare.EQUAL,
-            target=rpc.Compare.CREATE,
-            key=self._key(guard.key),
-            create_revision=guard.revision,
-        )
         for part in parts(changes, MAX_CHANGES, MAX_BYTES):
-            operations = [self._operation(key, text) for key, text in part.items()]
-            request = rpc.TxnRequest(compare=[compare], success=operations, failure=[])
-            if not (await self._call("KV", "Txn", request)).succeeded:
-                return False
-        return True
+            held = await self._commit(part, guard)
+            if held is None:
+                return None
+            guard = held
+        return guard
+
+    async def _commit(self, part: Changes, guard: Guard) -> Guard | None:
+        fence = _FENCE + guard.key
+        operations = [*(self._operation(key, text) for key, text in part.items()), self._operation(fence, "")]
+        while True:
+            request = rpc.TxnRequest(
+                compare=[
+                    self._compare(guard.key, "LEASE", lease=guard.lease),
+                    self._compare(fence, "MOD", mod_revision=guard.revision),
+                ],
+                success=operations,
+                failure=self._look_at(guard.key),
+            )
+            response = await self._call("KV", "Txn", request)
+            if response.succeeded:
+                return replace(guard, revision=response.header.revision)
+            held = self._held(response, guard)
+            if held is None:
+                return None
+            guard = held  # an earlier try was carried out late
+
+    def _held(self, response: Any, guard: Guard) -> Guard | None:
+        """The guard as etcd holds it; None if its key is gone, or not of its lease."""
+        found, fences = (one.response_range.kvs for one in response.responses)
+        if not found or not fences or found[0].lease != guard.lease:
+            return None
+        return replace(guard, revision=fences[0].mod_revision)
 
     def _operation(self, key: str, text: str | None) -> Any:
         if text is None:
@@ -221,13 +247,25 @@ class EtcdStore:
     def _put(self, key: str, text: str, lease: int) -> Any:
         return rpc.PutRequest(key=self._key(key), value=text.encode(), lease=lease)
 
-    def _create(self, key: str, text: str, lease: int) -> Any:
-        is_absent = rpc.Compare(
-            result=rpc.Compare.EQUAL, target=rpc.Compare.CREATE, key=self._key(key), create_revision=0
+    def _create(self, key: str, text: str, lease: int, fence: str = "") -> Any:
+        operations = [rpc.RequestOp(request_put=self._put(key, text, lease))]
+        return rpc.TxnRequest(
+            compare=[self._compare(key, "CREATE", create_revision=0)],
+            success=[*operations, self._operation(fence, "")] if fence else operations,
+            failure=self._look_at(key),
         )
-        put = rpc.RequestOp(request_put=self._put(key, text, lease))
-        get = rpc.RequestOp(request_range=self._range(key))
-        return rpc.TxnRequest(compare=[is_absent], success=[put], failure=[get])
+
+    def _compare(self, key: str, target: str, **value: int) -> Any:
+        return rpc.Compare(
+            result=rpc.Compare.EQUAL,
+            target=rpc.Compare.CompareTarget.Value(target),
+            key=self._key(key),
+            **value,
+        )
+
+    def _look_at(self, key: str) -> list[Any]:
+        """Reads a key and its fence."""
+        return [rpc.RequestOp(request_range=self._range(one)) for one in (key, _FENCE + key)]
 
     def _open_channel(self) -> Any:
         if self._channel is None:

@@ -193,15 +193,16 @@ class Session:
                 continue
             while True:
                 try:
-                    taken = await self._store.commit(batch.changes, guard)
+                    next_guard = await self._store.commit(batch.changes, guard)
                     break
                 except ConsensusError as error:
                     if self._is_over():
                         raise
                     log.warning("a change could not be written, trying again: %s", error)
                     await asyncio.sleep(RETRY_SECONDS)
-            if not taken:
+            if next_guard is None:
                 raise LeaseLost("another controller leads: the change was not written")
+            guard = next_guard
             journal.confirm(batch)
             self._on_committed()
 

@@ -4,9 +4,10 @@ All keys are children of one node, the prefix, with their names quoted. ZooKeepe
 etcd:
 
 - A read no older than its call. Reads of ZooKeeper may be old, so a write without effect goes before each.
-- A condition on when a key was created. Each key that guards has a fence beside it, a node whose version
-  grows with each creation of the key; a commit is made on the condition that the key is there and its fence
-  has the version from then.
+- A condition on when a key was created. Each key that guards has a fence beside it, a node that is written
+  with each creation of the key and with each change under the guard. A change is made on the condition that
+  the key is there, and that its fence has the version of the creation or change before. So ZooKeeper refuses
+  a change that was tried without an answer once the next try has been carried out.
 - A lease of so many seconds. A lease here is a session, and ZooKeeper may count from an earlier sign of this
   side than the last one that a member has answered: members pass such signs on once in half a tick, and one
   that dies keeps them to itself. See HOLDING_PART.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -251,49 +253,53 @@ class ZooKeeperStore:
                 operations = [_create(path, text, is_ephemeral=True), _set(fence, "")]
                 _, stat = await client.transact(operations)
             except NodeExistsError:
-                return await self._own_guard(client, key, lease)
-            return Guard(key, stat.version)
+                # It is this lease's where an answer was lost, and this is the second try.
+                return await self._held(client, Guard(key, lease, 0))
+            return Guard(key, lease, stat.version)
 
         guard: Guard | None = await self._on_lease(lease, create)
         return guard
 
-    async def _own_guard(self, client: ZooKeeperClient, key: str, lease: int) -> Guard | None:
-        """The guard of a key that this lease created: an answer was lost, and this is the second try."""
+    async def _held(self, client: ZooKeeperClient, guard: Guard) -> Guard | None:
+        """The guard as ZooKeeper holds it; None if its key is gone, or not of its lease."""
         try:
-            _, stat = await client.call(lambda zk: zk.get_async(self._path(key)))
-            if stat.ephemeralOwner != lease:
-                return None
-            _, fence = await client.call(lambda zk: zk.get_async(self._fence(key)))
+            # In this order: if the key is still the lease's, it was as its fence was read.
+            _, fence = await client.call(lambda zk: zk.get_async(self._fence(guard.key)))
+            _, stat = await client.call(lambda zk: zk.get_async(self._path(guard.key)))
         except NoNodeError:
             return None
-        return Guard(key, fence.version)
+        return replace(guard, revision=fence.version) if stat.ephemeralOwner == guard.lease else None
 
-    async def commit(self, changes: Changes, guard: Guard) -> bool:
+    async def commit(self, changes: Changes, guard: Guard) -> Guard | None:
         """All changes or none of up to MAX_CHANGES; more of them go one part after another."""
         client = await self._client()
         for part in parts(changes, MAX_CHANGES, MAX_BYTES):
-            if not await self._commit(client, part, guard):
-                return False
-        return True
+            held = await self._commit(client, part, guard)
+            if held is None:
+                return None
+            guard = held
+        return guard
 
-    async def _commit(self, client: ZooKeeperClient, part: Changes, guard: Guard) -> bool:
-        guards = [_check(self._path(guard.key), -1), _check(self._fence(guard.key), guard.revision)]
+    async def _commit(self, client: ZooKeeperClient, part: Changes, guard: Guard) -> Guard | None:
         for _ in range(TRIES):
-            operations = [*guards, *self._operations(part)]
+            guards = [_check(self._path(guard.key), -1), _set(self._fence(guard.key), "", guard.revision)]
             try:
-                await client.transact(operations)
-            except BadVersionError:
-                return False  # only the fence has a version
-            except (NoNodeError, NodeExistsError):
+                results = await client.transact([*guards, *self._operations(part)])
+            except (NoNodeError, NodeExistsError, BadVersionError):
+                # The guard's key is gone; or an earlier try was carried out late; or nodes came or went.
                 try:
-                    await client.transact(guards)
+                    await self._barrier(client)
+                    held = await self._held(client, guard)
                     await self._keys(client)
-                except (NoNodeError, BadVersionError):
-                    return False
+                except NoNodeError:
+                    return None
+                if held is None:
+                    return None
+                guard = held
                 continue
             self._nodes |= {_name(key) for key, text in part.items() if text is not None}
             self._nodes -= {_name(key) for key, text in part.items() if text is None}
-            return True
+            return replace(guard, revision=results[1].version)
         raise ConsensusError(f"the nodes below {self._prefix} in ZooKeeper are written by somebody else")
 
     def _operations(self, part: Changes) -> Iterable[Operation]:
@@ -360,8 +366,8 @@ def _create(path: str, text: str, *, is_ephemeral: bool = False) -> Operation:
     return lambda transaction: transaction.create(path, text.encode(), ephemeral=is_ephemeral)
 
 
-def _set(path: str, text: str) -> Operation:
-    return lambda transaction: transaction.set_data(path, text.encode())
+def _set(path: str, text: str, version: int = -1) -> Operation:
+    return lambda transaction: transaction.set_data(path, text.encode(), version)
 
 
 def _delete(path: str) -> Operation:

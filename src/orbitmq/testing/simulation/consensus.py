@@ -12,7 +12,7 @@ import asyncio
 import itertools
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from orbitmq.server.controller.consensus import (
@@ -39,7 +39,6 @@ WATCH_ENDS_SECONDS = 5.0
 @dataclass(slots=True)
 class _Key:
     text: str
-    created: int
     lease: int
 
 
@@ -71,6 +70,8 @@ class Consensus:
         self._leases: dict[int, tuple[float, float]] = {}
         """Lease -> its length, and the loop time at which it ends."""
         self._watches: list[tuple[str, asyncio.Event]] = []
+        self._fences: dict[str, int] = {}
+        """Key that guards -> revision of its creation, or of the last change under it."""
 
     # Requests, each at one moment.
 
@@ -119,25 +120,31 @@ class Consensus:
         self._set(key, text, lease)
 
     def create(self, key: str, text: str, lease: int) -> Guard | None:
-        found = self.keys.get(key)
-        if found is not None:
-            return Guard(key, found.created) if found.lease == lease else None
-        self.put(key, text, lease)
-        return Guard(key, self.keys[key].created)
+        if key not in self.keys:
+            self.put(key, text, lease)
+            self._fences[key] = self.revision
+        return self._held(Guard(key, lease, 0))
 
-    def commit(self, changes: Mapping[str, str | None], guard: Guard) -> bool:
+    def commit(self, changes: Mapping[str, str | None], guard: Guard) -> tuple[bool, Guard | None]:
+        """True if the changes are made; and the guard as it is now, None if its key is not its lease's."""
         hook, self.before_commit = self.before_commit, None
         if hook is not None:
             hook()
-        held = self.keys.get(guard.key)
-        is_held = held is not None and held.created == guard.revision
-        if is_held:
+        is_done = self._held(guard) == guard
+        if is_done:
             for key, text in changes.items():
                 self._set(key, text)
+            self._fences[guard.key] = self.revision
+        held = self._held(guard)
         hook, self.after_commit = self.after_commit, None
         if hook is not None:
             hook()
-        return is_held
+        return is_done, held
+
+    def _held(self, guard: Guard) -> Guard | None:
+        found = self.keys.get(guard.key)
+        is_held = found is not None and found.lease == guard.lease
+        return replace(guard, revision=self._fences[guard.key]) if is_held else None
 
     def _set(self, key: str, text: str | None, lease: int = 0) -> None:
         before = self.keys.get(key)
@@ -145,7 +152,7 @@ class Consensus:
         if text is None:
             self.keys.pop(key, None)
         else:
-            self.keys[key] = _Key(text, before.created if before else self.revision, lease)
+            self.keys[key] = _Key(text, lease)
         self.on_change(key, before.text if before else None, text)
         for prefix, changed in self._watches:
             if key.startswith(prefix):
@@ -222,8 +229,11 @@ class SimulatedStore(ConsensusStore):
     async def create(self, key: str, text: str, lease: int) -> Guard | None:
         return await self._ask(lambda: self._consensus.create(key, text, lease))
 
-    async def commit(self, changes: Mapping[str, str | None], guard: Guard) -> bool:
-        return await self._ask(lambda: self._consensus.commit(changes, guard))
+    async def commit(self, changes: Mapping[str, str | None], guard: Guard) -> Guard | None:
+        is_done, held = await self._ask(lambda: self._consensus.commit(changes, guard))
+        if is_done or held is None:
+            return held
+        return await self.commit(changes, held)  # an earlier try was carried out late
 
     async def watch(self, prefix: str) -> AsyncGenerator[None]:
         consensus = self._consensus

@@ -41,10 +41,10 @@ class Store(ConsensusStore):
         self._keys[key] = text
 
     async def create(self, key: str, text: str, lease: int) -> Guard | None:
-        return Guard(key, 1) if self._keys.setdefault(key, text) == text else None
+        return Guard(key, lease, 1) if self._keys.setdefault(key, text) == text else None
 
-    async def commit(self, changes: Mapping[str, str | None], guard: Guard) -> bool:
-        return True
+    async def commit(self, changes: Mapping[str, str | None], guard: Guard) -> Guard | None:
+        return guard
 
     async def watch(self, prefix: str) -> AsyncGenerator[None]:
         yield None
