@@ -160,7 +160,7 @@ async def test_a_message_can_be_given_up_at_once(cluster: Cluster, producer: Pro
 async def test_plain_functions_run_in_threads(cluster: Cluster, producer: Producer) -> None:
     topic = fresh("threads")
     names: set[str] = set()
-    together = threading.Barrier(2, timeout=20)
+    together = threading.Barrier(2, timeout=100)
 
     def handle(message: ReceivedMessage) -> None:
         together.wait()
@@ -423,14 +423,12 @@ async def test_close_obeys_its_deadline_and_the_message_comes_again(
             cancelled.set()
 
     await producer.send(Message(topic, b"x"))
-    reader = consumer(cluster, group)
+    reader = consumer(cluster, group, close_timeout_ms=3_600_000)
     reader.subscribe(topic, "*", never)
     await reader.start()
     await started.wait()
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    await reader.close(200)
-    assert loop.time() - began < 3
+    async with asyncio.timeout(60):
+        await reader.close(200)
     assert cancelled.is_set()
     await reader.close()
     seen = Seen()

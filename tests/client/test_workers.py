@@ -78,7 +78,7 @@ def test_a_signal_lets_handlers_end_and_commits(
     process = worker(program, mine, "0.3", "20000")
     begun(process)
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=100)
     assert (process.returncode, out) == (0, "ended\n"), err
     assert committed(mine) == 1
 
@@ -90,13 +90,13 @@ def test_a_handler_that_takes_too_long_is_told_by_the_exit_code(
     mine = rocketmq_isolated
     with sync.Producer("g", mine.namesrv) as producer:
         producer.send(Message(mine.topic(), b"x"))
-    process = worker(program, mine, "2" if program is PLAIN else "60", "60000")
+    process = worker(program, mine, "10" if program is PLAIN else "60", "60000")
     begun(process)
     process.send_signal(signal.SIGTERM)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.3)
     process.send_signal(signal.SIGTERM)  # the second one is urgent
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=100)
     assert process.returncode == 1, err
     assert committed(mine) == 0
 
@@ -109,11 +109,11 @@ def test_probes_are_answered(rocketmq_isolated: Isolated, program: str) -> None:
     process = worker(program, mine, "0", "20000", f"127.0.0.1:{port}")
     try:
         begun(process)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=60) as answer:
             assert (answer.status, answer.read()) == (200, b"ok\n")
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=100)
     assert process.returncode == 0
 
 
@@ -125,7 +125,7 @@ async def test_a_client_that_is_not_well_fails_the_probe(rocketmq_isolated: Isol
 
     def ask() -> int:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
@@ -169,5 +169,5 @@ def test_the_worker_of_the_examples(rocketmq_isolated: Isolated) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "billed order 1\n"
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=100)
     assert process.returncode == 0

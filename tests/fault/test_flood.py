@@ -32,6 +32,8 @@ TIMES_SLOWER, AT_LEAST_SECONDS = 50, 1.0
 """Factor by which the half of all sends may be slower beside an offender, and the time that does not matter
 in any case."""
 ALONE = 30
+BESIDE = 9
+"""Sends at least: if the machine stands still for some seconds, one or two of them are slow, and not half."""
 OPEN, NOT_READ = "open until they are idle for 120 s", "not read from any more"
 SYSTEM_ERROR, BUSY, NOT_SUPPORTED, ILLEGAL = "1", "2", "3", "13"
 EXPECTED: dict[str, set[str]] = {
@@ -63,7 +65,6 @@ def memory_bytes(broker: LocalBroker) -> int:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_others_are_served_in_bounded_memory(broker: LocalBroker, name: str) -> None:
     outcomes: list[Outcome] = []
-    offender = threading.Thread(target=lambda: outcomes.append(OFFENDERS[name](broker.broker, SHARE)))
     before = most = memory_bytes(broker)
     alone: list[float] = []
     beside: list[float] = []
@@ -76,13 +77,14 @@ def test_others_are_served_in_bounded_memory(broker: LocalBroker, name: str) -> 
 
         for _ in range(ALONE):
             send(alone)
-        offender.start()
-        while offender.is_alive() or not beside:
-            send(beside)
-            most = max(most, memory_bytes(broker))
-        send(beside)
+        while len(beside) < BESIDE:
+            offender = threading.Thread(target=lambda: outcomes.append(OFFENDERS[name](broker.broker, SHARE)))
+            offender.start()
+            while offender.is_alive():
+                send(beside)
+                most = max(most, memory_bytes(broker))
     # On a busy machine a request may be too old when its turn comes.
-    assert set(outcomes[0]) - {BUSY} == EXPECTED[name], outcomes
+    assert all(set(outcome) - {BUSY} == EXPECTED[name] for outcome in outcomes), outcomes
     assert statistics.median(beside) < max(AT_LEAST_SECONDS, TIMES_SLOWER * statistics.median(alone))
     # Unfinished frames may take what all of them together are allowed.
     bound = READERS_BOUND_BYTES if "readers" in name else BOUND_BYTES

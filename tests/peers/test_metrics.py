@@ -39,7 +39,7 @@ Seen = dict[str, tuple[str, set[str]]]
 
 
 def scrape(port: int, seen: Seen) -> None:
-    with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     for family in text_string_to_metric_families(text):
         name = f"{family.name}_total" if family.type == "counter" else family.name

@@ -40,7 +40,7 @@ def orbitmq(*arguments: object) -> tuple[int, list[str]]:
         [sys.executable, "-m", "orbitmq", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         env=environment,
     )
     assert done.stdout == "", "nothing that could be taken for readiness"
@@ -276,7 +276,7 @@ def test_a_broker_without_a_name_server_starts_and_says_so(tmp_path: Path) -> No
         assert process.stdout is not None
         assert process.stdout.readline().startswith(f"ready: broker 127.0.0.1:{port}, data folder {tmp_path}")
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=100)
     assert process.returncode == 0
     entries = [json.loads(line) for line in errors.splitlines()]
     assert any(entry["level"] == "warning" and "127.0.0.1:1" in entry["message"] for entry in entries), (

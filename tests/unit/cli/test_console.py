@@ -24,7 +24,7 @@ def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
 
 def stop(process: subprocess.Popen[str]) -> int:
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=100)
     return process.returncode
 
 
@@ -59,7 +59,7 @@ def test_standalone_serves_a_console_beside_its_broker(tmp_path: Path) -> None:
         *("--console", "--console-port", str(port)),
     )
     assert line.endswith(f", console http://127.0.0.1:{port}/\n")
-    overview = httpx.get(f"http://127.0.0.1:{port}/api/clusters/standalone/overview", timeout=10).json()
+    overview = httpx.get(f"http://127.0.0.1:{port}/api/clusters/standalone/overview", timeout=60).json()
     assert [one["state"] for one in overview["brokers"]] == ["active"]
     assert stop(process) == 0
 
@@ -69,7 +69,7 @@ def test_a_port_that_is_taken_is_code_3(tmp_path: Path, capsys: pytest.CaptureFi
     process, _ = start("console", "--port", str(port), "--data-dir", str(tmp_path))
     done = subprocess.run(
         [sys.executable, "-m", "orbitmq", "console", "--port", str(port), "--data-dir", str(tmp_path)],
-        capture_output=True, text=True, timeout=30,
+        capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     assert done.returncode == 3
     assert f"cannot listen on 127.0.0.1:{port}: the port is taken" in done.stderr
@@ -137,7 +137,7 @@ def test_without_the_extra_the_command_names_it(tmp_path: Path) -> None:
     path = os.pathsep.join([str(tmp_path), *sys.path])
     done = subprocess.run(
         [sys.executable, "-m", "orbitmq", "console", "--data-dir", str(tmp_path / "console")],
-        capture_output=True, text=True, timeout=30, env={**os.environ, "PYTHONPATH": path},
+        capture_output=True, text=True, timeout=100, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
     assert done.returncode == 1
     assert "pip install 'orbitmq[console]'" in done.stderr

@@ -16,7 +16,7 @@ from orbitmq.testing.local_broker import LocalBroker
 def orbitmq(*arguments: str) -> str:
     """The one line on standard error of a command that fails, in a process of its own with its own log."""
     command = [sys.executable, "-m", "orbitmq", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=os.environ)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=os.environ)
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
     return line

@@ -90,7 +90,7 @@ def logged(cluster: LocalCluster, name: str) -> bytes:
     return b"".join(segment.read_bytes() for segment in sorted(folder.iterdir()))
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_masters_that_are_killed_and_paused_are_replaced_and_nothing_acknowledged_is_lost(
     tmp_path: Path,
 ) -> None:

@@ -34,7 +34,7 @@ async def page(port: int, path: str, host: str = "127.0.0.1", **headers: str) ->
     def ask() -> tuple[int, bytes, Any]:
         request = urllib.request.Request(f"http://{host}:{port}{path}", headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status, answer.read(), answer.headers
         except urllib.error.HTTPError as error:
             with error:
