@@ -14,7 +14,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from orbitmq.protocol.replication import BadStream, Buffer
+from orbitmq.protocol.replication import BadStream, Buffer, describe_stranger
 
 _HANDSHAKE = Struct(">ihhq")
 _REPORT = Struct(">iq")
@@ -113,8 +113,13 @@ class SlaveReader:
                 self._rest = data
                 return None
             state, last_file, learner, broker_id = _HANDSHAKE.unpack_from(data)
-            if state != LinkState.HANDSHAKE or broker_id < 1:
-                raise BadStream(f"it begins with state {state} and broker id {broker_id}: no slave does so")
+            if state != LinkState.HANDSHAKE:
+                raise BadStream(
+                    f"{describe_stranger(data)}. If it is a slave after all, set enableControllerMode alike "
+                    "at all brokers of the group"
+                )
+            if broker_id < 1:
+                raise BadStream(f"it begins with broker id {broker_id}: no slave has that")
             self.handshake = Handshake(broker_id, bool(last_file), bool(learner))
             at = HANDSHAKE_BYTES
         report = None

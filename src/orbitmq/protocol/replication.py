@@ -23,10 +23,44 @@ READ_BUFFER_BYTES = 4 << 20
 TLS_OPENING = 0x1603
 """The first two bytes of TLS: as a report, a log of 1.5 exabytes."""
 MAX_PIECE_BYTES = READ_BUFFER_BYTES - HEADER_BYTES - 1
+MAX_PHYSICAL_OFFSET = 1 << 56
+"""No log is as long as this (72 petabytes); text and most garbage, read as a report, is above it."""
+_HANDSHAKES = (bytes((0, 0, 0, 1, 0, 0, 0, 0)), bytes((0, 0, 0, 1, 0, 1, 0, 0)))
+"""First bytes of a slave in controller mode, see `protocol.epoch_replication`."""
+_LENGTHS = Struct(">IBBH")
+_LENGTH_BYTES = 4
+_MAX_FRAME_BYTES = 16 << 20
+_HTTP_METHODS = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"OPTIONS ", b"DELETE ", b"PATCH ", b"PRI * HTTP")
 
 
 class BadStream(Malformed):
     """The peer on the HA port sends what neither a slave nor a master sends."""
+
+
+def describe_stranger(opening: bytes) -> str:
+    """A sentence for the log about a peer that sends no reports, from the first bytes of what it sends."""
+    if opening[:REPORT_BYTES] in _HANDSHAKES:
+        return "it is a slave in controller mode: set enableControllerMode alike at all brokers of the group"
+    if opening.startswith(_HTTP_METHODS):
+        kind = "it sends an HTTP request"
+    elif _is_remoting(opening):
+        kind = "it sends a client's request, which belongs to the broker's listenPort"
+    else:
+        kind = f"it sends bytes of an unknown protocol ({opening[:REPORT_BYTES].hex(' ')})"
+    return (
+        f"this is no slave: {kind}. Only slaves use this port (haListenPort): give that program the right "
+        "port, or let only the hosts of slaves reach this one"
+    )
+
+
+def _is_remoting(opening: bytes) -> bool:
+    """True for the beginning of a frame: its length, the kind and length of its header, and the header."""
+    if len(opening) <= _LENGTHS.size:
+        return False
+    frame, kind, high, low = _LENGTHS.unpack_from(opening)
+    header = high << 16 | low
+    is_header = opening[_LENGTHS.size] == ord("{") if kind == 0 else kind == 1
+    return is_header and 0 < header <= frame - _LENGTH_BYTES <= _MAX_FRAME_BYTES
 
 
 def encode_report(physical_offset: int) -> bytes:
@@ -57,14 +91,16 @@ class ReportReader:
         self._rest = data[whole:]
         if not whole:
             return None
+        before = 0
         for (offset,) in _REPORT.iter_unpack(data[:whole]):
             if offset >> 48 == TLS_OPENING:
                 raise BadStream(
                     "it begins with TLS, and here is none: set haTlsEnable at all brokers of the group, "
                     "or at none"
                 )
-            if offset < 0:
-                raise BadStream(f"a report of {offset}: whoever connects here is no slave")
+            if not before <= offset < MAX_PHYSICAL_OFFSET:
+                raise BadStream(describe_stranger(data))
+            before = offset
         return int(offset)
 
 

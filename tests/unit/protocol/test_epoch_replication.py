@@ -94,6 +94,11 @@ def test_who_is_no_slave_is_refused(data: bytes) -> None:
         SlaveReader().feed(data)
 
 
+def test_a_stranger_is_called_by_its_protocol() -> None:
+    with pytest.raises(BadStream, match="an HTTP request"):
+        SlaveReader().feed(b"GET / HTTP/1.1\r\n\r\n")
+
+
 @pytest.mark.parametrize(
     "data",
     [

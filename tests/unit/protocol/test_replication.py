@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orbitmq.protocol.epoch_replication import encode_handshake
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.remoting.header_cy import encode_command
 from orbitmq.protocol.replication import (
+    MAX_PHYSICAL_OFFSET,
     MAX_PIECE_BYTES,
     BadStream,
     Piece,
@@ -47,16 +52,31 @@ def test_the_header_is_known_before_its_bytes() -> None:
     assert reader.next_offset == 77
 
 
-@given(st.lists(st.integers(0, (1 << 63) - 1), min_size=1, max_size=9), st.lists(st.integers(0, 80)))
+@given(
+    st.lists(st.integers(0, MAX_PHYSICAL_OFFSET - 1), min_size=1, max_size=9).map(sorted),
+    st.lists(st.integers(0, 80)),
+)
 def test_the_newest_whole_report_counts(offsets: list[int], cuts: list[int]) -> None:
     reader = ReportReader()
     told = [reader.feed(part) for part in pieces_of(b"".join(map(encode_report, offsets)), cuts)]
     assert [one for one in told if one is not None][-1] == offsets[-1]
 
 
-@pytest.mark.parametrize("data", [encode_report(-1), b"\xff" * 64])
-def test_reports_of_strangers_are_refused(data: bytes) -> None:
-    with pytest.raises(BadStream):
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"GET /metrics HTTP/1.1\r\nHost: broker:10912\r\n\r\n", "an HTTP request"),
+        (encode_command(Command(105)), "a client's request, which belongs to the broker's listenPort"),
+        (encode_command(Command(105, serialize=1)), "a client's request"),
+        (encode_handshake(2), "set enableControllerMode alike"),
+        (encode_report(-1), "an unknown protocol (ff ff ff ff ff ff ff ff)"),
+        (b"hello, world", "an unknown protocol"),
+        (encode_report(9) + encode_report(8), "an unknown protocol"),
+    ],
+    ids=["HTTP", "JSON request", "binary request", "controller mode", "negative", "text", "decreasing"],
+)
+def test_strangers_are_refused_and_called_by_their_protocol(data: bytes, says: str) -> None:
+    with pytest.raises(BadStream, match=re.escape(says)):
         ReportReader().feed(data)
 
 

@@ -277,7 +277,7 @@ class _SlaveConnection(asyncio.Protocol):
     def end(self, why: str) -> None:
         """Closes the connection; a reason is logged."""
         if why and not self._transport.is_closing():
-            log.warning("the connection of slave %s is closed: %s", self.link.address, why)
+            log.warning("the connection from %s to the port for slaves is closed: %s", self.link.address, why)
         self._transport.abort()
 
     def refuse(self, why: str, cause: str, answer: bytes = b"") -> None:
@@ -286,7 +286,7 @@ class _SlaveConnection(asyncio.Protocol):
         if not answer:
             self.end(why)
             return
-        log.warning("the connection of slave %s is closed: %s", self.link.address, why)
+        log.warning("the connection from %s to the port for slaves is closed: %s", self.link.address, why)
         self._transport.write(answer)
         self._transport.close()
 

@@ -161,6 +161,25 @@ async def test_tls_on_a_port_without_it_is_called_by_its_name(
     assert "set haTlsEnable" in caplog.text
 
 
+async def test_the_log_names_a_stranger_by_address_and_protocol_and_says_what_to_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path) as here:
+        await here.send()
+        reader, writer = await ha_stream(here)
+        host, port = writer.get_extra_info("sockname")
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: broker\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+        await until(lambda: refused(here) == {"stream": 1})
+    (line,) = (one.getMessage() for one in caplog.records if "port for slaves" in one.getMessage())
+    assert f"from {host}:{port} " in line
+    assert "an HTTP request" in line
+    assert "let only the hosts of slaves reach this one" in line
+    assert "different ways" not in line
+
+
 @pytest.mark.parametrize("option", ["haTlsEnable", "haAuthenticationEnable"])
 async def test_a_group_of_which_not_all_are_guarded_says_which_option_differs(
     tmp_path: Path, encrypted: dict[str, object], option: str
