@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from orbitmq.admin.output import Column, Rows
 from orbitmq.protocol.errors import OrbitError
@@ -33,7 +34,8 @@ Examples:
   orbitmq cluster ./demo stop
 
 \b
-All processes listen on the loopback only. DIR keeps the settings: `start` uses those of the first start."""
+All processes listen on the loopback only. DIR keeps the settings of the first start: another start takes no
+others."""
 )
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("action", type=click.Choice(ACTIONS), default="start", required=False)
@@ -62,7 +64,9 @@ All processes listen on the loopback only. DIR keeps the settings: `start` uses 
     help="Let controllers elect another master when one is gone. Needs --slaves and the program etcd.",
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+@click.pass_context
 def cluster(
+    context: click.Context,
     folder: Path,
     action: str,
     node: str | None,
@@ -84,6 +88,8 @@ def cluster(
         if action == "start" and not (folder / FILE_NAME).exists():
             if node is not None:
                 raise click.UsageError(f"there is no cluster in {folder} yet: start it without a node")
+            if folder.is_dir() and any(folder.iterdir()):
+                raise click.UsageError(f"{folder} is not empty and holds no cluster: name another folder")
             made = LocalCluster(
                 folder,
                 masters=masters,
@@ -95,10 +101,35 @@ def cluster(
             )
         else:
             made = LocalCluster.load(folder)
+            _refuse_other_settings(context, made)
+        if action == "status" and node is not None:
+            made.node(node)
         _act(made, action, node)
-    except (OrbitError, StartFailed) as error:
+    except OrbitError as error:
         raise click.ClickException(str(error)) from None
-    _show(made, made.status(), as_json)
+    except StartFailed as error:
+        raise click.ClickException(f"{error}\n{_what_goes_on(folder)}") from None
+    except KeyboardInterrupt:
+        if action == "start":
+            click.echo(_what_goes_on(folder), err=True)
+        raise
+    shown = [one for one in made.status() if action != "status" or node in (None, one.node.name)]
+    _show(made, shown, as_json)
+
+
+def _refuse_other_settings(context: click.Context, made: LocalCluster) -> None:
+    """Raises UsageError if an option asks for a cluster other than the one that the folder has."""
+    for name, there in made.settings().items():
+        given = context.params[name]
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE and given != there:
+            is_there = "without --failover" if name == "failover" else f"with --{name} {there}"
+            raise click.UsageError(
+                f"the cluster in {made.data_dir} was made {is_there}, and keeps that: name another folder"
+            )
+
+
+def _what_goes_on(folder: Path) -> str:
+    return f"nodes that have started are still running: `orbitmq cluster {folder} stop` ends them"
 
 
 def _act(made: LocalCluster, action: str, node: str | None) -> None:
@@ -125,8 +156,8 @@ def _show(made: LocalCluster, states: list[NodeState], as_json: bool) -> None:
                 state.role,
                 state.node.address,
                 "running" if state.is_running else "down",
-                state.log_end if state.log_end >= 0 else "",
-                state.behind_bytes if state.behind_bytes >= 0 else "",
+                state.log_end if state.log_end >= 0 else None,
+                state.behind_bytes if state.behind_bytes >= 0 else None,
             )
             for state in states
         ],

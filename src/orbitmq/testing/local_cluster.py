@@ -39,6 +39,8 @@ KINDS = ("etcd", "namesrv", "controller", "master", "slave", "replica")
 CONTROLLERS = 2
 HEARTBEAT_TIMEOUT_MS = 3_000
 """Time after which a silent master of a cluster with failover is replaced."""
+LOG_LINES = 8
+"""So many lines of the log of a node that does not start are shown."""
 _STEP_SECONDS = 0.02
 
 
@@ -104,6 +106,8 @@ class LocalCluster:
         self.data_dir = data_dir or Path(self._temporary.name if self._temporary else "")
         self._timeout_seconds = timeout_seconds
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._log_begins: dict[str, int] = {}
+        """The place in a node's log at which its last start begins."""
         options = {
             "brokerRole": MODES[mode],
             "flushDiskType": FLUSHES[flush],
@@ -175,6 +179,24 @@ class LocalCluster:
         cluster = cls(data_dir, masters=0, name_servers=0)
         cluster.nodes = nodes
         return cluster
+
+    def settings(self) -> dict[str, object]:
+        """The options of `orbitmq cluster` that make such a cluster, by their names."""
+        brokers = [node for node in self.nodes if node.group]
+        groups = len({node.group for node in brokers})
+        options = brokers[0].options if brokers else {}
+        failover = any(node.kind == "replica" for node in brokers)
+        is_sync = options.get("brokerRole") == MODES["sync-master"]
+        if failover:
+            is_sync = options.get("allAckInSyncStateSet") == "true"
+        return {
+            "masters": groups,
+            "slaves": len(brokers) // max(1, groups) - 1,
+            "namesrvs": sum(node.kind == "namesrv" for node in self.nodes),
+            "mode": "sync-master" if is_sync else "async-master",
+            "flush": "sync" if options.get("flushDiskType") == FLUSHES["sync"] else "async",
+            "failover": failover,
+        }
 
     @property
     def namesrv(self) -> str:
@@ -265,6 +287,7 @@ class LocalCluster:
     def _run(self, node: Node, command: list[str]) -> None:
         folder = self.data_dir / node.name
         with (folder / "log").open("ab") as log:
+            self._log_begins[node.name] = log.tell()
             process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
             )
@@ -330,9 +353,16 @@ class LocalCluster:
         deadline = time.monotonic() + self._timeout_seconds
         while not is_so():
             if not self.is_running(node.name) or time.monotonic() > deadline:
-                said = (self.data_dir / node.name / "log").read_text(errors="replace")[-2000:]
-                raise StartFailed(f"{node.name} {complaint}: {said}")
+                raise StartFailed(f"{node.name} {complaint}: {self._said(node)}")
             time.sleep(_STEP_SECONDS)
+
+    def _said(self, node: Node) -> str:
+        """The last lines of a node's log since its last start, and where there is more."""
+        log = self.data_dir / node.name / "log"
+        with log.open("rb") as file:
+            file.seek(self._log_begins.get(node.name, 0))
+            lines = file.read().decode(errors="replace").splitlines()
+        return "\n".join([f"its log {log} ends with", *lines[-LOG_LINES:]])
 
     # Running.
 

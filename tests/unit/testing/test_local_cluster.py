@@ -6,13 +6,16 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -48,6 +51,8 @@ def test_a_synchronous_cluster_outlives_its_maker_and_its_nodes_die_one_by_one(t
             assert producer.send(Message("T", b"safe")).status.name == "SEND_OK"
         rows = asked(tmp_path, "status")
         assert rows["broker-a-1"]["logEnd"] == rows["broker-a-0"]["logEnd"] != 0
+        assert rows["namesrv-0"]["logEnd"] is None
+        assert list(asked(tmp_path, "status", "broker-a-1")) == ["broker-a-1"]
         assert rows["broker-a-1"]["behindBytes"] == 0
         assert asked(tmp_path, "kill", "broker-a-1")["broker-a-1"]["state"] == "down"
         assert asked(tmp_path)["broker-a-1"]["behindBytes"] == 0
@@ -179,3 +184,66 @@ def test_a_node_that_is_none_is_answered_by_those_that_are(tmp_path: Path) -> No
     )
     result = CliRunner().invoke(cluster, [str(tmp_path), "kill", "broker-b-0"])
     assert "there are broker-a-0" in result.output
+
+
+def made_before(folder: Path, **settings: Any) -> None:
+    """A cluster of an earlier start, none of whose nodes runs."""
+    nodes = LocalCluster(folder, **settings).nodes
+    (folder / "cluster.json").write_text(json.dumps([asdict(node) for node in nodes]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "others", "says"),
+    [
+        ({"masters": 2}, "--masters 3", "with --masters 2"),
+        ({"masters": 2, "slaves": 1}, "--slaves 2", "with --slaves 1"),
+        ({"name_servers": 2}, "--namesrvs 1", "with --namesrvs 2"),
+        ({"mode": "sync-master"}, "--mode async-master", "with --mode sync-master"),
+        ({"flush": "sync"}, "--flush async", "with --flush sync"),
+        ({"slaves": 1}, "--failover --slaves 1", "without --failover"),
+        ({"slaves": 1, "failover": True}, "--mode sync-master", "with --mode async-master"),
+    ],
+)
+def test_a_cluster_takes_no_other_settings_than_those_of_its_first_start(
+    tmp_path: Path, settings: dict[str, Any], others: str, says: str
+) -> None:
+    made_before(tmp_path, **settings)
+    result = CliRunner().invoke(cluster, [str(tmp_path), *others.split()])
+    assert result.exit_code == 2
+    assert says in result.output
+
+
+def test_the_settings_that_a_cluster_has_may_be_given_again(tmp_path: Path) -> None:
+    made_before(tmp_path, slaves=1, mode="sync-master", flush="sync")
+    given = "status --masters 1 --slaves 1 --namesrvs 1 --mode sync-master --flush sync"
+    result = CliRunner().invoke(cluster, [str(tmp_path), *given.split()])
+    assert result.exit_code == 0, result.output
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    result = CliRunner().invoke(cluster, [str(tmp_path)])
+    assert result.exit_code == 2
+    assert "is not empty and holds no cluster" in result.output
+    assert [one.name for one in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_start_on_a_taken_port_says_so_and_how_to_end_what_runs(tmp_path: Path) -> None:
+    made_before(tmp_path)
+    (server,) = (node for node in LocalCluster.load(tmp_path).nodes if node.kind == "namesrv")
+    host, _, port = server.address.rpartition(":")
+    with socket.create_server((host, int(port))):
+        result = CliRunner().invoke(cluster, [str(tmp_path)])
+    assert result.exit_code == 1
+    assert f"cannot listen on {server.address}: the port is taken" in result.output
+    assert f"`orbitmq cluster {tmp_path} stop`" in result.output
+
+
+def test_ctrl_c_during_a_start_says_what_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: LocalCluster) -> LocalCluster:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalCluster, "start", interrupted)
+    result = CliRunner().invoke(cluster, [str(tmp_path)])
+    assert result.exit_code != 0
+    assert f"`orbitmq cluster {tmp_path} stop`" in result.output
