@@ -15,7 +15,7 @@ from orbitmq.net.errors import BadAddress
 from orbitmq.net.name_servers import NameServers
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.route import ClusterInfo, TopicRouteData
-from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.errors import OrbitError, RequestNotSupported
 from orbitmq.protocol.requests.route import GetBrokerClusterInfo, GetRouteinfoByTopic
 from orbitmq.protocol.schema.declare import Reply, Request
 
@@ -25,6 +25,10 @@ R = TypeVar("R")
 
 AT_ONCE = 32
 """Questions that are under way at the same time."""
+
+
+class NotANameServer(OrbitError):
+    """Another server answers at the address of a name server."""
 
 
 class NoBroker(OrbitError):
@@ -119,8 +123,14 @@ class Admin:
         return [task.result() for task in tasks]
 
     async def clusters(self) -> ClusterInfo:
-        """All brokers and clusters."""
-        return (await self.ask(GetBrokerClusterInfo())).body
+        """All brokers and clusters. Raises NotANameServer."""
+        try:
+            return (await self.ask(GetBrokerClusterInfo())).body
+        except RequestNotSupported:
+            raise NotANameServer(
+                f"{';'.join(self.namesrv)} answers, but not as a name server does: --namesrv takes the address "
+                "of a name server (port 9876 by default), not of a broker"
+            ) from None
 
     async def brokers(self, cluster: str | None = None, broker: str | None = None) -> list[BrokerAt]:
         """The brokers of a cluster, of a group by name, or at `host:port`; all without either.

@@ -1,6 +1,7 @@
 import pytest
 
 from orbitmq.admin import Admin, NoBroker
+from orbitmq.admin.admin import NotANameServer
 from orbitmq.net.errors import BadAddress, NoNameServer
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
@@ -55,6 +56,15 @@ async def test_no_name_server_at_all() -> None:
             await admin.clusters()
     with pytest.raises(BadAddress):
         Admin("nonsense")
+
+
+async def test_a_broker_in_the_place_of_a_name_server_is_called_one() -> None:
+    async with (
+        Scripted({GetBrokerClusterInfo: Refused(3, "request type 106 not supported")}) as peer,
+        Admin(peer.address) as admin,
+    ):
+        with pytest.raises(NotANameServer, match=f"{peer.address} answers, .* not of a broker"):
+            await admin.brokers()
 
 
 async def test_all_name_servers_are_told_and_a_failure_is_told_back() -> None:

@@ -44,6 +44,7 @@ def plan_group(found: GroupSurvey, to: str, namesrv: str) -> list[Step]:
 def _steps(found: GroupSurvey, to: str, namesrv: str) -> Iterator[tuple[str, str, str]]:
     master = found.master
     other = ORBITMQ if to == APACHE else APACHE
+    how = f"{found.name}{_to(to)} --namesrv '{namesrv}'"
     if master is None or master.error:
         yield OPEN, "the group has no master that answers: bring it back first", ""
         return
@@ -55,7 +56,7 @@ def _steps(found: GroupSurvey, to: str, namesrv: str) -> Iterator[tuple[str, str
             yield (
                 (OPEN if gap > 0 else DONE),
                 "wait until the slave has everything",
-                f"orbitmq migrate check {found.name}{_to(to)}",
+                f"orbitmq migrate check {how}",
             )
         else:
             yield (
@@ -63,11 +64,11 @@ def _steps(found: GroupSurvey, to: str, namesrv: str) -> Iterator[tuple[str, str
                 _new_slave(found, to, other) + _credentials(master, to),
                 _start(found, master, to, namesrv),
             )
-            yield OPEN, "wait until the slave has everything", f"orbitmq migrate check {found.name}{_to(to)}"
+            yield OPEN, "wait until the slave has everything", f"orbitmq migrate check {how}"
         yield (
             OPEN,
             f"make it the master in place of {master}",
-            f"orbitmq migrate switch {found.name}{_to(to)}",
+            f"orbitmq migrate switch {how}",
         )
         yield OPEN, f"start a slave of {MAKES[to]} in place of {master}, on an empty store", ""
     else:

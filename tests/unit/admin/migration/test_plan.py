@@ -35,7 +35,7 @@ def test_a_master_alone_gets_a_slave_with_its_options() -> None:
         "messageDelayLevel=1s 2s", "mappedFileSizeCommitLog=16777216",
     } <= set(words)  # fmt: skip
     assert {step.state for step in (first, *others)} == {"open"}
-    assert any(step.command == "orbitmq migrate switch broker-a" for step in others)
+    assert any(step.command == f"orbitmq migrate switch broker-a --namesrv '{NAMESRV}'" for step in others)
 
 
 def test_a_slave_of_the_old_make_gives_its_store_and_its_id() -> None:
