@@ -32,3 +32,4 @@ def test_the_options_load(number: int) -> None:
     text = re.findall(r"^```properties\n(.*?)```", GUIDE, re.MULTILINE | re.DOTALL)[number]
     settings = BROKER_TABLE.load([Layer("the guide", parse_properties(text.encode(), "the guide"))])
     assert settings.is_slave == bool(number)
+    assert settings.bind_address == "0.0.0.0", "the units give no --listen, and the group is on several hosts"

@@ -128,8 +128,8 @@ class Admin:
             return (await self.ask(GetBrokerClusterInfo())).body
         except RequestNotSupported:
             raise NotANameServer(
-                f"{';'.join(self.namesrv)} answers, but not as a name server does: --namesrv takes the address "
-                "of a name server (port 9876 by default), not of a broker"
+                f"{';'.join(self.namesrv)} answers, but not as a name server does: --namesrv takes the "
+                "address of a name server (port 9876 by default), not of a broker"
             ) from None
 
     async def brokers(self, cluster: str | None = None, broker: str | None = None) -> list[BrokerAt]:

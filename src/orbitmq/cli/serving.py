@@ -29,6 +29,7 @@ from orbitmq.cli.starting import (
     announce,
     broker_listeners,
     namesrv_listeners,
+    warn_unreachable,
 )
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.net.address import format_address
@@ -172,6 +173,7 @@ def broker(flags: ServerFlags, shards: int | None, supervised: bool, **given: ob
         # Of shards their supervisor warns, once.
         warn_misspelt(os.environ, BROKER_TABLE)
         warn_without_effect(BROKER_TABLE, settings)
+        warn_unreachable(settings)
     if shards is not None:
         _run_shards(settings, flags, shards)
         return

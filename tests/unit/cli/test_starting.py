@@ -13,6 +13,7 @@ from orbitmq.cli.starting import (
     broker_listeners,
     check_data_folder,
     namesrv_listeners,
+    warn_unreachable,
 )
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import Layer
@@ -91,3 +92,21 @@ def test_folders_that_may_be_used(tmp_path: Path) -> None:
         check_data_folder(tmp_path, STORE_NAMES, [])
     (tmp_path / "config" / "topics.json").touch()
     check_data_folder(tmp_path, STORE_NAMES, [])
+
+
+@pytest.mark.parametrize(
+    ("given", "is_warned"),
+    [
+        ({"namesrvAddr": "ns1:9876"}, True),
+        ({"namesrvAddr": "127.0.0.1:9876;10.0.0.7:9876"}, True),
+        ({"namesrvAddr": "ns1:9876", "bindAddress": "0.0.0.0", "brokerIP1": "127.0.0.1"}, True),
+        ({"namesrvAddr": "ns1:9876", "bindAddress": "0.0.0.0"}, False),
+        ({"namesrvAddr": "ns1:9876", "brokerIP1": "10.0.0.8"}, False),
+        ({"namesrvAddr": "localhost:9876;127.0.0.2:9876;[::1]:9876"}, False),
+    ],
+)
+def test_a_broker_that_other_hosts_cannot_reach_is_warned_of(
+    given: dict[str, str], is_warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_unreachable(BROKER_TABLE.load([Layer("--set", given)]))
+    assert ["bindAddress=0.0.0.0" in line for line in lines(caplog)] == [True] * is_warned
