@@ -83,7 +83,11 @@ def start(
     structures.index.load(clean, recovery.queue_checkpoint, anew=recovery.is_other_log)
     structures.reader.opened_end = commit_log.max_physical
     structures.arrivals.begin()
-    structures.checkpointing.begin(now_ms, commit_log.max_physical if clean else commit_log.min_physical)
+    structures.checkpointing.begin(
+        now_ms,
+        written_to=commit_log.max_physical if structures.queue_writer.error is None else 0,
+        synced_to=commit_log.max_physical if clean else commit_log.min_physical,
+    )
     if not commit_log.segments:
         commit_log.ensure_space(0)
     commit_log.reserving.run()

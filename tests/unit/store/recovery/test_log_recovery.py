@@ -282,7 +282,7 @@ def test_what_nobody_sees_yet_is_not_before_where_reading_begins(tmp_path: Path)
     run_task(store, "write queues", NOW + 120_000)  # flushes what came last, and it is shown after that
     crash(store)
     store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")
-    assert store.recovered.read_from == appended[4].end_offset
+    assert store.recovered.read_from == appended[4].physical_offset
     assert (numbers(store), numbers(store, 1)) == (list(range(5)), list(range(5)))
     store.close()
 
