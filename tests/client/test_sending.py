@@ -201,7 +201,6 @@ async def test_a_delayed_message_comes_later(producer: Producer, reader: PullCon
     now = await producer.send(Message(topic, b"now"))
     await stored(reader, now)
     await producer.send(Message(topic, b"later", delay_level=1), queue=now.queue)
-    assert await reader.pull(now.queue, 1) == []
     later = await stored(reader, now, after=1)
     assert later.body == b"later"
     assert later.store_timestamp_ms - later.born_timestamp_ms >= 900
@@ -214,7 +213,6 @@ async def test_a_message_comes_at_the_time_it_names(producer: Producer, reader: 
     due_ms = time.time_ns() // 1_000_000 + 2500
     sent = await producer.send(Message(topic, b"later", deliver_at_ms=due_ms), queue=now.queue)
     assert sent.recall_handle is not None
-    assert await reader.pull(now.queue, 1) == []
     later = await stored(reader, now, after=1)
     assert (later.body, later.message_id) == (b"later", sent.message_id)
     assert later.store_timestamp_ms >= due_ms
@@ -224,7 +222,7 @@ async def test_a_recalled_message_does_not_come(producer: Producer, reader: Pull
     topic = fresh("recall")
     now = await producer.send(Message(topic, b"now"))
     taken_back, _ = [
-        await producer.send(Message(topic, body, delay_ms=3500), queue=now.queue) for body in (b"one", b"two")
+        await producer.send(Message(topic, body, delay_ms=8000), queue=now.queue) for body in (b"one", b"two")
     ]
     assert taken_back.recall_handle is not None
     assert await producer.recall(taken_back.recall_handle) == taken_back.message_id

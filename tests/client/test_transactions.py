@@ -169,7 +169,7 @@ async def test_an_end_that_the_broker_refuses_is_in_the_result_and_not_raised(cl
         sent.queue_offset += 1
         result = await producer.end_transaction(sent, COMMIT)
         assert not result.is_confirmed
-        assert errors == [result.error]
+        assert result.error in errors
         sent.queue_offset -= 1
         assert (await producer.end_transaction(sent, ROLLBACK)).is_confirmed
 

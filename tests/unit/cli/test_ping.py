@@ -43,7 +43,7 @@ def test_ping_waits_until_messages_can_be_sent(capsys: pytest.CaptureFixture[str
     starting = Thread(target=broker.start)
     try:
         starting.start()
-        assert run(["ping", "--wait", "20", "--namesrv", broker.namesrv]) == 0
+        assert run(["ping", "--wait", "100", "--namesrv", broker.namesrv]) == 0
         assert "knows 1 broker" in capsys.readouterr().out
         assert run(["produce", "--namesrv", broker.namesrv, "--topic", "at-once", "--body", "x"]) == 0
     finally:

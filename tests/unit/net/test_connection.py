@@ -279,6 +279,7 @@ async def test_an_error_answer_is_an_exception_with_its_code(peer: Peer, pool: C
 async def test_silence_is_a_timeout_and_a_late_answer_does_no_harm(peer: Peer, pool: ConnectionPool) -> None:
     held: list[tuple[Connection, Command]] = []
     peer.answer = lambda connection, command: held.append((connection, command))
+    await pool.connection(peer.address)  # connecting counts, too
     with pytest.raises(CallTimeout, match="GetMaxOffset"):
         await pool.call(peer.address, REQUEST, timeout_ms=50)
     connection, command = held[0]
@@ -303,6 +304,7 @@ async def test_each_call_has_its_own_time(peer: Peer, pool: ConnectionPool) -> N
     given_up = asyncio.ensure_future(pool.call(peer.address, REQUEST, timeout_ms=30))
     await asyncio.sleep(0)
     given_up.cancel()
+    await pool.connection(peer.address)
     await asyncio.gather(call(2000), call(50), call(900))
     assert ended == [50, 900, 2000]
     assert not patient.done()

@@ -358,12 +358,12 @@ async def test_versions_of_offset_tables_count_so_many_updates(tmp_path: Path) -
 
 async def test_silent_clients_are_cut_off_after_the_time_given(tmp_path: Path) -> None:
     async with running(tmp_path, channelExpiredTimeout=5000) as here:
+        before = here.now()
         await here.ask(heartbeat())
-        now = here.now()
-        here.run_task("expire clients", now + 4000)
+        here.run_task("expire clients", before + 4000)
         assert (await here.ask(GetConsumerListByGroup("G"))).body.consumer_id_list == ["c1"]
         connection = await here.pool.connection(here.address)
-        here.run_task("expire clients", now + 6000)
+        here.run_task("expire clients", here.now() + 6000)
         async with asyncio.timeout(30):
             await connection.wait_closed()
 
