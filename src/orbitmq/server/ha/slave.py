@@ -88,6 +88,8 @@ class HaClient:
         self._credentials = credentials
         self._connection: _MasterConnection | None = None
         self._said = ""
+        self._unchecked = ""
+        """The last address of which the log says that its group could not be checked."""
         self._asked_at = -ASK_SECONDS
         self._unknown_since: float | None = None
 
@@ -152,7 +154,8 @@ class HaClient:
     async def _follow_once(self, address: str) -> None:
         """Follows the master until the connection ends. Raises OSError, NetError, BadStream, StoreError."""
         store, replication = self._store, self._replication
-        await self._check_group()
+        is_checked = await self._check_group()
+        was_empty = store.last_record < 0
         following = self._make_following(store, address, self._now())
         if not isinstance(following, EpochFollowing) or not following.knows_epochs:
             await self._compare()
@@ -181,11 +184,18 @@ class HaClient:
                 if following.is_silent(self._now(), self._settings.ha_housekeeping_interval):
                     raise NetError(f"it has sent nothing for {self._settings.ha_housekeeping_interval} ms")
                 self.report()
+                if was_empty and not is_checked and store.last_record >= 0:
+                    # There was no record to compare before: the log may be that of another group.
+                    is_checked = True
+                    await self._compare()
             error = connection.closed.result()
             if error is not None:
                 raise error
             if not following.received_bytes and not connection.heard:
-                raise NetError("it has closed the connection; its log says why")
+                raise NetError(
+                    "it has closed the connection; its log says why, if this is a master's port for slaves "
+                    "(haListenPort)"
+                )
         finally:
             replication.following = None
             self._connection = None
@@ -212,9 +222,11 @@ class HaClient:
             )
         raise connection.closed.result() or ConnectionResetError("it has closed the connection at once")
 
-    async def _check_group(self) -> None:
-        """Raises BadStream where the master is of another cluster or group, has segments of another size, or
-        its HA port is guarded otherwise.
+    async def _check_group(self) -> bool:
+        """False if no broker that can be asked names the port that is followed as its own.
+
+        Raises BadStream where the master is of another cluster or group, has segments of another size, or its
+        HA port is guarded otherwise.
 
         A master that may not be asked, for want of rights, is known by the bytes that it sends alone. One
         that only haMasterAddress names is asked at the port before that of its log, where brokers are unless
@@ -230,7 +242,8 @@ class HaClient:
             said = parse_properties(bytes(reply.body or b""), address)
         except NetError:
             if is_guess:
-                return
+                self._warn_unchecked()
+                return False
             raise
         except (BrokerRefused, UnreadableSource) as error:
             if self._ssl is not None and not is_guess:
@@ -239,9 +252,14 @@ class HaClient:
                     f"the master {address} does not say whether its HA port takes TLS: {error}; set "
                     "innerClientAuthenticationCredentials to those of a super user of the master"
                 ) from None
-            return
-        if is_guess and said.get("haListenPort") != str(ha_port):
-            return  # another broker
+            if is_guess:
+                self._warn_unchecked()
+            return not is_guess
+        is_named = said.get("haListenPort") == str(ha_port) or not self._settings.ha_master_address
+        if not is_named:
+            self._warn_unchecked()
+            if is_guess:
+                return False  # another broker
         settings, options = self._settings, self._store.options
         for name, wanted in (
             ("haTlsEnable", settings.ha_tls_enable),
@@ -265,6 +283,19 @@ class HaClient:
             # Brokers differ in how they write other characters.
             if theirs is not None and theirs.isascii() and theirs != str(mine):
                 raise BadStream(f"{name} is {theirs} at the master {address}, and {mine} here: {remedy}")
+        return is_named
+
+    def _warn_unchecked(self) -> None:
+        """Warns, once for each address, of a port that no known broker names as its own."""
+        address = self._replication.ha_address
+        if address != self._unchecked:
+            log.warning(
+                "slave: no known broker of the group %s says that %s is its port for slaves (haListenPort): "
+                "it is followed, for haMasterAddress names it. Make sure that the master of this group is "
+                "there",
+                self._settings.broker_name, address,
+            )  # fmt: skip
+        self._unchecked = address
 
     async def _compare(self) -> None:
         """Raises BadStream where the master has another record in the place of this log's last one.

@@ -347,6 +347,46 @@ async def test_a_slave_that_a_person_sends_to_a_foreign_master_follows_nothing_a
             assert slave.store.max_physical == 0
 
 
+def ha_address_of(master: Running) -> str:
+    return f"{master.broker.settings.bind_address}:{master.broker.settings.ha_listen_port}"
+
+
+async def test_the_log_of_a_foreign_master_with_a_port_of_its_own_is_found_out_once_it_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody tells the group behind that port, but the group's own master has another log."""
+    async with (
+        running(tmp_path / "m") as here,
+        running(tmp_path / "f", haListenPort=free_ports()) as foreign,
+    ):
+        await here.send(body=b"ours")
+        await foreign.send(body=b"theirs")
+        async with slave_of(here, tmp_path / "s", haMasterAddress=ha_address_of(foreign)) as slave:
+            await until(lambda: "has another record at 0" in slave.broker.replication.refusal)
+            assert "empty store" in slave.broker.replication.refusal
+    assert f"that {ha_address_of(foreign)} is its port for slaves" in caplog.text
+
+
+async def test_a_slave_whose_master_cannot_be_checked_warns_of_it_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path / "m", haListenPort=free_ports()) as here:
+        await here.send()
+        given = {"brokerName": "broker-z", "haMasterAddress": ha_address_of(here)}
+        async with slave_of(here, tmp_path / "s", **given) as slave:
+            await until(Group(here, slave).is_level)
+            assert here.broker.replication.server is not None
+            here.broker.replication.server.connections[0].end("")
+            await here.send()
+            await until(Group(here, slave).is_level)
+    warnings = [
+        one.getMessage() for one in caplog.records if "port for slaves (haListenPort)" in one.getMessage()
+    ]
+    assert len(warnings) == 1
+    assert "no known broker of the group broker-z" in warnings[0]
+    assert ha_address_of(here) in warnings[0]
+
+
 async def test_a_slave_that_was_away_for_longer_than_the_master_keeps_its_log_says_so(
     tmp_path: Path,
 ) -> None:
