@@ -21,17 +21,19 @@ from orbitmq.store import (
     StoreOptions,
 )
 from orbitmq.store.files import Disk, RealDisk
+from orbitmq.store.queue.consume_queue import UNIT, ConsumeQueue
 
 NOW = 1_700_000_000_000
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 SEGMENT = 64 << 10
+QUEUE_FILE_BYTES = 20 * 100
 
 
 def options(root: Path, **values: Any) -> StoreOptions:
     """A store with small files."""
     small: dict[str, Any] = {
         "mapped_file_size_commit_log": SEGMENT,
-        "mapped_file_size_consume_queue": 20 * 100,
+        "mapped_file_size_consume_queue": QUEUE_FILE_BYTES,
         "max_hash_slot_num": 100,
         "max_index_num": 400,
         "max_message_size": 16 << 10,
@@ -42,6 +44,13 @@ def options(root: Path, **values: Any) -> StoreOptions:
 def opened(root: Path, now: int = NOW, disk: Disk | None = None, **values: Any) -> MessageStore:
     """A small store, opened."""
     return MessageStore.open(options(root, **values), now, disk)
+
+
+def add_units(queue: ConsumeQueue, count: int) -> None:
+    """Appends units to the tail of a queue, as a store does: record n is at n * 100, and has 100 bytes."""
+    for _ in range(count):
+        queue.tail += UNIT.pack(queue.max_offset * 100, 100, queue.max_offset)
+        queue.max_offset += 1
 
 
 def message(

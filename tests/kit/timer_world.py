@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,3 +153,7 @@ class TimerWorld:
 
     def bodies(self, topic: str = "T", queue_id: int = 0) -> list[str]:
         return [record.body.decode() for record in self.records(topic, queue_id)]
+
+
+Open = Callable[..., TimerWorld]
+"""Opens a broker with timers on the folder of a test; takes the options of its store."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -13,27 +12,6 @@ from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import PeerFailed, Refused
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from tests.kit.fake_broker import FakeBroker
-
-
-@pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    fake = await FakeBroker().start()
-    yield fake
-    await fake.stop()
-
-
-@pytest.fixture
-async def other_broker() -> AsyncIterator[FakeBroker]:
-    fake = await FakeBroker("broker-b").start()
-    yield fake
-    await fake.stop()
-
-
-@pytest.fixture
-async def pool() -> AsyncIterator[ConnectionPool]:
-    made = ConnectionPool()
-    yield made
-    await made.close()
 
 
 async def test_a_name_server_that_fails_gives_way_to_the_next(

@@ -15,13 +15,6 @@ from orbitmq.protocol.requests.send import SendMessageV2
 
 
 @pytest.fixture
-async def pool() -> AsyncIterator[ConnectionPool]:
-    made = ConnectionPool()
-    yield made
-    await made.close()
-
-
-@pytest.fixture
 async def deaf() -> AsyncIterator[str]:
     """The address of a peer that accepts connections and reads nothing."""
     accepted: list[asyncio.Transport] = []

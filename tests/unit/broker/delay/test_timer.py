@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,22 +17,9 @@ from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.records.properties import decode_properties
 from orbitmq.store import Appended, PendingMessage, PutStatus
 from tests.kit.store import flip
-from tests.kit.timer_world import NOW, TimerWorld
+from tests.kit.timer_world import NOW, Open, TimerWorld
 
-Open = Callable[..., TimerWorld]
 VECTORS = Path(__file__).parents[3] / "wire" / "vectors" / "delivered_records.json"
-
-
-@pytest.fixture
-def world_of(tmp_path: Path) -> Iterator[Open]:
-    with ExitStack() as stack:
-
-        def make(**values: Any) -> TimerWorld:
-            world = TimerWorld(tmp_path / "store", **values)
-            stack.callback(lambda: world.store.close())
-            return world
-
-        yield make
 
 
 @pytest.fixture

@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from orbitmq.store.timer.log import TimerLog
-from tests.kit.timer_world import NOW, TimerWorld
-
-Open = Callable[..., TimerWorld]
-
-
-@pytest.fixture
-def world_of(tmp_path: Path) -> Iterator[Open]:
-    with ExitStack() as stack:
-
-        def make(**values: Any) -> TimerWorld:
-            world = TimerWorld(tmp_path / "store", **values)
-            stack.callback(lambda: world.store.close())
-            return world
-
-        yield make
+from tests.kit.timer_world import NOW, Open
 
 
 @pytest.mark.parametrize("precision_ms", [100, 500, 1000, 2000])

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,21 +13,7 @@ from orbitmq.protocol.names import TIMER_TOPIC
 from orbitmq.store.timer.wheel import WHEEL_BYTES
 from tests.fault.recorded_broker import with_small_wheel
 from tests.fault.recorded_disk import RecordedDisk
-from tests.kit.timer_world import NOW, TimerWorld
-
-Open = Callable[..., TimerWorld]
-
-
-@pytest.fixture
-def world_of(tmp_path: Path) -> Iterator[Open]:
-    with ExitStack() as stack:
-
-        def make(**values: Any) -> TimerWorld:
-            world = TimerWorld(tmp_path / "store", **values)
-            stack.callback(lambda: world.store.close())
-            return world
-
-        yield make
+from tests.kit.timer_world import NOW, Open, TimerWorld
 
 
 def stop(world: TimerWorld) -> None:

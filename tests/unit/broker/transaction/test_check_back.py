@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,6 @@ from orbitmq.protocol.schema.declare import Void
 from tests.kit.transactions import COMMIT, INTERVAL, ROLLBACK, TIMEOUT, Transacting
 
 OTHER = Peer(2, bytes([10, 0, 0, 8, 0, 0, 0x30, 0x39]), "10.0.0.8:12345", 493)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[Transacting]:
-    made = Transacting(tmp_path / "store")
-    yield made
-    made.close()
 
 
 def test_a_producer_is_asked_about_what_stays_open(world: Transacting) -> None:

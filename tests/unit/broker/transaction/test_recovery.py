@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from orbitmq.broker.transaction.records import copied
@@ -12,13 +9,6 @@ from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
 from orbitmq.protocol.records.properties import decode_properties, encode_properties
 from orbitmq.store import PutStatus
 from tests.kit.transactions import COMMIT, INTERVAL, ROLLBACK, Transacting
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[Transacting]:
-    made = Transacting(tmp_path / "store")
-    yield made
-    made.close()
 
 
 def test_open_halves_outlive_restart_and_kill(world: Transacting) -> None:

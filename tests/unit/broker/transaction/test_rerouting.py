@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,6 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import HALF_TOPIC
 from tests.kit.transactions import Transacting
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[Transacting]:
-    made = Transacting(tmp_path / "store")
-    yield made
-    made.close()
 
 
 def test_a_half_message_is_rerouted_with_its_topic_and_queue(world: Transacting) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,6 @@ from orbitmq.store import Appended, PendingMessage, PutStatus
 from tests.kit.transactions import COMMIT, INTERVAL, ROLLBACK, UNKNOWN, Transacting, resumed
 
 OTHER = Peer(2, bytes([10, 0, 0, 8, 0, 0, 0x30, 0x39]), "10.0.0.8:12345", 493)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[Transacting]:
-    made = Transacting(tmp_path / "store")
-    yield made
-    made.close()
 
 
 # Decisions.

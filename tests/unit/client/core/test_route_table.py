@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -15,13 +14,6 @@ from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import BrokerRefused, Refused
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from tests.kit.fake_broker import FakeBroker
-
-
-@pytest.fixture
-async def pool() -> AsyncIterator[ConnectionPool]:
-    made = ConnectionPool()
-    yield made
-    await made.close()
 
 
 @pytest.fixture

@@ -6,35 +6,14 @@ import gc
 import tracemalloc
 from pathlib import Path
 
-import pytest
-
 from orbitmq.store.files import RealDisk
-from orbitmq.store.queue.consume_queue import UNIT, ConsumeQueue, OpenFiles, QueueTable
-from orbitmq.store.queue.extension import ExtensionFiles
+from orbitmq.store.queue.consume_queue import OpenFiles, QueueTable
 from orbitmq.store.queue.writer import QueueWriter
-
-FILE = 20 * 100
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> QueueTable:
-    return QueueTable(RealDisk(), tmp_path, FILE)
-
-
-@pytest.fixture
-def writer(table: QueueTable) -> QueueWriter:
-    extension = ExtensionFiles(table.disk, table.folder.parent / "extension", 4096, table)
-    return QueueWriter(table.disk, table, extension, 2)
-
-
-def add(queue: ConsumeQueue, count: int) -> None:
-    for _ in range(count):
-        queue.tail += UNIT.pack(queue.max_offset * 100, 100, queue.max_offset)
-        queue.max_offset += 1
+from tests.kit.store import QUEUE_FILE_BYTES, add_units
 
 
 def test_few_files_stay_open(table: QueueTable, tmp_path: Path) -> None:
-    files = OpenFiles(table.disk, tmp_path, FILE, most=10)
+    files = OpenFiles(table.disk, tmp_path, QUEUE_FILE_BYTES, most=10)
     queues = [table.make("T", n) for n in range(50)]
     for queue in queues:
         assert files.get(queue, 0, create=True) is not None
@@ -51,7 +30,7 @@ def test_few_files_stay_open(table: QueueTable, tmp_path: Path) -> None:
 
 def test_a_hundred_thousand_queues_cost_little(tmp_path: Path) -> None:
     count = 20_000
-    table = QueueTable(RealDisk(), tmp_path, FILE)
+    table = QueueTable(RealDisk(), tmp_path, QUEUE_FILE_BYTES)
     gc.collect()
     tracemalloc.start()
     for number in range(count):
@@ -66,10 +45,10 @@ def test_a_hundred_thousand_queues_cost_little(tmp_path: Path) -> None:
 
 def test_the_first_message_from_a_physical_offset_on(table: QueueTable, writer: QueueWriter) -> None:
     queue = table.make("T", 0)
-    add(queue, 120)
+    add_units(queue, 120)
     writer.run()
     writer.trim_tails()
-    add(queue, 5)
+    add_units(queue, 5)
     for physical_offset, first in ((0, 0), (1, 1), (100, 1), (11_950, 120), (12_400, 124), (99_999, 125)):
         assert table.first_from(queue, physical_offset) == first
 

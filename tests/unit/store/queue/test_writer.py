@@ -9,45 +9,24 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store import MessageStore, StoreOptions, failpoints
-from orbitmq.store.files import RealDisk
-from orbitmq.store.queue.consume_queue import UNIT, ConsumeQueue, QueueTable
-from orbitmq.store.queue.extension import ExtensionFiles
+from orbitmq.store.queue.consume_queue import UNIT, QueueTable
 from orbitmq.store.queue.writer import MANY_FILES, QueueWriter
-from tests.kit.store import NOW, message
-
-FILE = 20 * 100
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> QueueTable:
-    return QueueTable(RealDisk(), tmp_path, FILE)
-
-
-@pytest.fixture
-def writer(table: QueueTable) -> QueueWriter:
-    extension = ExtensionFiles(table.disk, table.folder.parent / "extension", 4096, table)
-    return QueueWriter(table.disk, table, extension, 2)
-
-
-def add(queue: ConsumeQueue, count: int) -> None:
-    for _ in range(count):
-        queue.tail += UNIT.pack(queue.max_offset * 100, 100, queue.max_offset)
-        queue.max_offset += 1
+from tests.kit.store import NOW, QUEUE_FILE_BYTES, add_units, message
 
 
 def test_units_move_from_memory_to_files(table: QueueTable, writer: QueueWriter) -> None:
     queue = table.make("T", 0)
-    add(queue, 250)
+    add_units(queue, 250)
     writer.run()
     assert len(queue.tail) == 250 * 20  # until the owner takes them out
     writer.trim_tails()
     assert len(queue.tail) == 0
     assert queue.tail_start == 250
-    assert table.file_starts(queue) == [0, FILE, 2 * FILE]
+    assert table.file_starts(queue) == [0, QUEUE_FILE_BYTES, 2 * QUEUE_FILE_BYTES]
     assert all(table.unit(queue, n) == (n * 100, 100, n) for n in (0, 99, 100, 249))
     assert table.unit(queue, 250) is None
     assert len(table.read(queue, 90, 50)) == 10 * 20  # to the end of the file
-    add(queue, 1)
+    add_units(queue, 1)
     assert table.unit(queue, 250) == (25_000, 100, 250)
 
 
@@ -55,8 +34,8 @@ def test_units_added_while_the_writer_runs_wait_for_its_next_run(
     table: QueueTable, writer: QueueWriter
 ) -> None:
     queue = table.make("T", 0)
-    add(queue, 10)
-    with failpoints.armed_point("consumequeue.write", lambda: add(queue, 5)):
+    add_units(queue, 10)
+    with failpoints.armed_point("consumequeue.write", lambda: add_units(queue, 5)):
         writer.run()
     writer.trim_tails()
     assert queue.tail_start == 10
@@ -66,7 +45,7 @@ def test_units_added_while_the_writer_runs_wait_for_its_next_run(
 
 def test_the_owner_does_not_wait_for_the_writer(table: QueueTable, writer: QueueWriter) -> None:
     queue = table.make("T", 0)
-    add(queue, 10)
+    add_units(queue, 10)
     writer.run()
     with writer.busy:
         writer.trim_tails()
@@ -77,7 +56,7 @@ def test_the_owner_does_not_wait_for_the_writer(table: QueueTable, writer: Queue
 
 def test_a_write_that_fails_loses_nothing(table: QueueTable, writer: QueueWriter) -> None:
     queue = table.make("T", 0)
-    add(queue, 10)
+    add_units(queue, 10)
 
     def fail() -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -93,11 +72,11 @@ def test_a_write_that_fails_loses_nothing(table: QueueTable, writer: QueueWriter
 
 def test_deleted_and_made_again_between_two_writes(table: QueueTable, writer: QueueWriter) -> None:
     queue = table.make("T", 0)
-    add(queue, 10)
+    add_units(queue, 10)
     writer.run()
     writer.mark_deleted(table.remove_topic("T"))
     again = table.make("T", 0)
-    add(again, 3)
+    add_units(again, 3)
     writer.run()
     writer.trim_tails()
     assert again.tail_start == 3
@@ -109,18 +88,18 @@ def test_deleted_and_made_again_between_two_writes(table: QueueTable, writer: Qu
 
 
 def test_deleted_while_the_writer_runs(table: QueueTable, writer: QueueWriter) -> None:
-    add(table.make("A", 0), 10)
-    add(table.make("T", 0), 10)
+    add_units(table.make("A", 0), 10)
+    add_units(table.make("T", 0), 10)
     writer.run()
     for topic in ("A", "T"):
         queue = table.find(topic, 0)
         assert queue is not None
-        add(queue, 1)
+        add_units(queue, 1)
 
     def delete_and_make() -> None:
         if table.by_topic["T"][0].max_offset == 11:
             writer.mark_deleted(table.remove_topic("T"))
-            add(table.make("T", 0), 2)
+            add_units(table.make("T", 0), 2)
 
     with failpoints.armed_point("consumequeue.write", delete_and_make):
         writer.run()
@@ -135,7 +114,7 @@ def test_unsynced_files_are_not_held_open(
 ) -> None:
     monkeypatch.setattr(writer.files, "most", 10)
     for number in range(60):
-        add(table.make("T", number), 3)
+        add_units(table.make("T", number), 3)
     before = len(os.listdir("/proc/self/fd"))
     writer.run()
     assert len(os.listdir("/proc/self/fd")) <= before + 11
@@ -171,11 +150,11 @@ def test_very_many_files_are_synced_together(
     written_out: list[Path] = []
     monkeypatch.setattr(table.disk, "write_out", written_out.append)
     for number in range(MANY_FILES):
-        add(table.make("T", number), 1)
+        add_units(table.make("T", number), 1)
     writer.run()
     writer.sync_all()
     assert written_out == [table.folder]
-    add(table.make("T", 0), 1)
+    add_units(table.make("T", 0), 1)
     writer.run()
     writer.sync_all()
     assert len(written_out) == 1, "not for a few"
@@ -184,11 +163,11 @@ def test_very_many_files_are_synced_together(
 def test_tails_are_trimmed_in_steps(table: QueueTable, writer: QueueWriter) -> None:
     queues = [table.make("T", number) for number in range(5)]
     for queue in queues:
-        add(queue, 1)
+        add_units(queue, 1)
     writer.run()
     writer.trim_tails(2)
     assert [len(queue.tail) for queue in queues] == [0, 0, 20, 20, 20]
-    add(queues[4], 1)
+    add_units(queues[4], 1)
     writer.run()
     assert table.read(queues[4], 0, 2) == UNIT.pack(0, 100, 0) + UNIT.pack(100, 100, 1)
     writer.trim_tails()
