@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import random
 import shutil
@@ -293,10 +292,9 @@ class ClusterTrial:
 
     async def _one(self, kind: str, cluster: LocalCluster, faults: Faults) -> bool:
         """One fault from its beginning until all is well again; False if that did not come."""
-        safe_before = math.inf
-        if self._plan.may_lose and kind != CONTROL:
-            safe_before = await self._replicated_before(cluster)
-        window = Window(kind, time.monotonic(), safe_before=safe_before)
+        may_lose = self._plan.may_lose and kind != CONTROL
+        may_lose_from = await self._replicated_before(cluster) if may_lose else None
+        window = Window(kind, time.monotonic(), may_lose_from=may_lose_from)
         self._service.windows.append(window)
         if kind == CONTROL:
             await asyncio.sleep(CONTROL_SECONDS)
@@ -316,17 +314,20 @@ class ClusterTrial:
         return True
 
     async def _replicated_before(self, cluster: LocalCluster) -> float:
-        """The moment before which everything that is stored has a replica, by what all masters say now."""
-        oldest = math.inf
+        """The moment before which everything that is stored has a replica, by what all masters say now.
+
+        0, the beginning of the monotonic clock, if a master or its slave is away: then no message is safe.
+        """
+        oldest = time.monotonic()
         for group in groups_of(cluster):
             asked = time.monotonic()
             master = await asyncio.to_thread(cluster.master, group)
             if master is None:
-                return -math.inf
+                return 0.0
             info = (await self._pool.call(master.address, GetBrokerRuntimeInfo(), 10_000)).body.table
             waits_ms = info.get("unreplicatedTimeMillis")
             if waits_ms is None:  # no slave is connected
-                return -math.inf
+                return 0.0
             waits_seconds = int(waits_ms) / 1000
             findings = self.findings
             findings.most_unreplicated_seconds = max(findings.most_unreplicated_seconds, waits_seconds)

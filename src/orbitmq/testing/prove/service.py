@@ -42,9 +42,9 @@ class Window:
     held_seconds: float = 0.0
     """Time from the fault to its end: a restart, a mended link."""
     ended: float = math.inf
-    safe_before: float = math.inf
-    """All that was stored before this moment had a replica: the masters said so just before the fault. What
-    was stored later may be lost with its master, if masters answer before a slave holds a message.
+    may_lose_from: float | None = None
+    """Messages stored from this moment on may be lost with their master. Just before the fault, the masters
+    said that all earlier ones had a replica. None if no message may be lost.
     """
 
 
@@ -170,12 +170,13 @@ class Service:
         """
         moment = self.acknowledged.get(name, self.sent[name])
         window = self._window(moment)
-        if window.safe_before != math.inf and window.began <= moment < window.ended:
+        if window.may_lose_from is not None and window.began <= moment < window.ended:
             return True
         following = bisect_left(self.windows, moment, key=lambda window: window.began)
         if following == len(self.windows):
             return False
-        return moment >= self.windows[following].safe_before
+        may_lose_from = self.windows[following].may_lose_from
+        return may_lose_from is not None and moment >= may_lose_from
 
     def _place(self, name: str) -> str:
         window = self._window(self.acknowledged.get(name, self.sent.get(name, 0.0)))

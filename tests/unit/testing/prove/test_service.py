@@ -130,7 +130,7 @@ def test_masters_may_lose_what_they_said_no_slave_holds_and_no_more(
     acknowledged: float, is_excused: bool
 ) -> None:
     """At 4.0, before the fault, the master said that its oldest message without a replica is of 3.5."""
-    windows = [Window(CONTROL, 0.0, ended=2.0), Window("kill master", 4.0, ended=6.0, safe_before=3.5)]
+    windows = [Window(CONTROL, 0.0, ended=2.0), Window("kill master", 4.0, ended=6.0, may_lose_from=3.5)]
     service = service_of([("s0-0", 0.9, 1.0, 1.1), ("s0-1", 3.3, acknowledged, 3.7)], windows)
     service.check({QUEUE: ["s0-0"]})
     assert service.lost_as_reported == is_excused
