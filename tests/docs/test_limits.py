@@ -9,7 +9,10 @@ from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.options import Status
 
 SOURCE = Path(orbitmq.__file__).parent
-SERVER_ROOMS = ("broker", "controller", "nameserver", "net", "options", "protocol", "server", "store")
+SERVER_ROOMS = (
+    *("broker", "controller", "handling", "nameserver"),
+    *("net", "options", "protocol", "server", "store"),
+)
 BEGINNINGS = ("MAX_", "MOST_")
 
 

@@ -13,15 +13,14 @@ from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Call, Outcome, Result, Wait
 from orbitmq.handling.dirty_tables import DirtyTables
+from orbitmq.handling.option_updates import parse_update, update_errors_refused
 from orbitmq.handling.saving import after_saving
-from orbitmq.options.errors import InvalidValue, NotAtRunTime, OptionError, RefusedValue
-from orbitmq.options.properties import parse_properties
+from orbitmq.options.errors import InvalidValue, RefusedValue
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.admin import BrokerConfigReply, GetBrokerConfig, UpdateBrokerConfig
 from orbitmq.protocol.schema.declare import Reply, Void
 
-MAX_UPDATE_BYTES = 1 << 16
 ROLES = (ASYNC_MASTER, SYNC_MASTER, SLAVE)
 
 
@@ -50,21 +49,13 @@ def update_broker_config(tables: ConfigTables, call: Call[UpdateBrokerConfig], n
     body = call.request.body
     if body is None:
         raise Refused(ResponseCode.SYSTEM_ERROR, "string2Properties error")
-    if len(body) > MAX_UPDATE_BYTES:
-        raise Refused(ResponseCode.INVALID_PARAMETER, f"more than {MAX_UPDATE_BYTES} bytes of options")
     black_list = tables.settings.config_black_list
-    try:
-        properties = parse_properties(bytes(body), "update")
+    with update_errors_refused(black_list):
+        properties = parse_update(body)
         change = _role_change(tables, properties)
         if change is not None:
             return _after_change(tables, change, now)
         changed = tables.config.update(properties, black_list, now)
-    except NotAtRunTime as error:
-        if set(error.names) & set(black_list.split(";")):
-            raise Refused(ResponseCode.NO_PERMISSION, "Can not update config in black list.") from None
-        raise Refused(ResponseCode.NO_PERMISSION, str(error)) from None
-    except OptionError as error:
-        raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
     if "brokerPermission" in changed:
         tables.topics.announce_all(now)
     return after_saving(tables.dirty_tables, Void(), now, tables.config.NAME)

@@ -6,8 +6,8 @@ from orbitmq.controller.group import BrokerGroup
 from orbitmq.controller.options import CONTROLLER_TABLE
 from orbitmq.controller.tables import ControllerTables, handlers
 from orbitmq.handling.call import Call, Result
-from orbitmq.options import NotAtRunTime, OptionError
-from orbitmq.options.properties import format_properties, parse_properties
+from orbitmq.handling.option_updates import parse_update, update_errors_refused
+from orbitmq.options.properties import format_properties
 from orbitmq.protocol.bodies.ha import BrokerReplicasInfo, ElectionRecord, ReplicaIdentity, ReplicasInfo
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -24,7 +24,6 @@ from orbitmq.protocol.schema.declare import Blob, Reply, Void
 
 NEVER_OVER_THE_NETWORK = "configBlackList;configStorePath;rocketmqHome"
 """Options that UPDATE_CONTROLLER_CONFIG may not change, whatever the black list says."""
-MAX_UPDATE_BYTES = 1 << 16
 UPDATES_KEY = "options"
 """Key of changed options in the consensus store, below the prefix of the controllers."""
 
@@ -109,18 +108,9 @@ def update_controller_config(
     body = call.request.body
     if not body:
         return Void()
-    if len(body) > MAX_UPDATE_BYTES:
-        raise Refused(ResponseCode.INVALID_PARAMETER, f"more than {MAX_UPDATE_BYTES} bytes of options")
     black_list = f"{NEVER_OVER_THE_NETWORK};{tables.settings.config_black_list}"
-    try:
-        properties = parse_properties(bytes(body), "update")
-        changed = CONTROLLER_TABLE.apply_update(tables.settings, properties, black_list)
-    except NotAtRunTime as error:
-        if set(error.names) & set(black_list.split(";")):
-            raise Refused(ResponseCode.NO_PERMISSION, "Can not update config in black list.") from None
-        raise Refused(ResponseCode.NO_PERMISSION, str(error)) from None
-    except OptionError as error:
-        raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
+    with update_errors_refused(black_list):
+        changed = CONTROLLER_TABLE.apply_update(tables.settings, parse_update(body), black_list)
     if changed:
         values = CONTROLLER_TABLE.as_properties(tables.settings)
         tables.updates.update({name: values[name] for name in changed})

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from orbitmq.handling.call import Call, Result
+from orbitmq.handling.option_updates import parse_update, update_errors_refused
 from orbitmq.handling.saving import after_saving
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.nameserver.tables import ConfigTables, handlers
-from orbitmq.options import NotAtRunTime, OptionError
-from orbitmq.options.properties import parse_properties
 from orbitmq.protocol.bodies.route import KVTable
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -25,7 +24,6 @@ from orbitmq.protocol.schema.declare import Blob, Reply, Void
 
 NEVER_OVER_THE_NETWORK = "configBlackList;configStorePath;kvConfigPath;rocketmqHome"
 """Options that UPDATE_NAMESRV_CONFIG never changes, whatever the black list says: they would move files."""
-MAX_UPDATE_BYTES = 1 << 16
 OPTIONS_FILE = "namesrv.properties"
 """The table of options that were changed while the process runs, as `DirtyTables` names it."""
 
@@ -73,19 +71,11 @@ def update_namesrv_config(tables: ConfigTables, call: Call[UpdateNamesrvConfig],
     body = call.request.body
     if not body:
         return Void()
-    if len(body) > MAX_UPDATE_BYTES:
-        raise Refused(ResponseCode.INVALID_PARAMETER, f"more than {MAX_UPDATE_BYTES} bytes of options")
     black_list = f"{NEVER_OVER_THE_NETWORK};{tables.settings.config_black_list}"
-    try:
-        properties = parse_properties(bytes(body), "update")
+    with update_errors_refused(black_list):
+        properties = parse_update(body)
         if NAMESRV_TABLE.apply_update(tables.settings, properties, black_list):
             tables.dirty_tables.mark(OPTIONS_FILE)
-    except NotAtRunTime as error:
-        if set(error.names) & set(black_list.split(";")):
-            raise Refused(ResponseCode.NO_PERMISSION, "Can not update config in black list.") from None
-        raise Refused(ResponseCode.NO_PERMISSION, str(error)) from None
-    except OptionError as error:
-        raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
     return after_saving(tables.dirty_tables, Void(), now, OPTIONS_FILE)
 
 
