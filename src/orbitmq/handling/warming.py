@@ -7,6 +7,8 @@ from collections.abc import Callable
 from orbitmq.handling.call import Outcome, Result, Wait, Warm
 
 WARM_TIMEOUT_MS = 30_000
+COLD_READS = 2
+"""Number of times that a read of messages waits for the disk: for units of its queue, and for messages."""
 
 
 def once_warm(cold: Warm, look: Callable[[int], Result], now: int) -> Wait:

@@ -14,20 +14,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
+from orbitmq.protocol.bodies.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRouteData
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.codes import PERM_READ, PERM_WRITE
 from orbitmq.protocol.errors import Malformed
+from orbitmq.protocol.names import SYNC_MEMBER_TOPIC_PREFIX
 from orbitmq.protocol.requests.ha import NotifyMinBrokerIdChange
 
 log = logging.getLogger(__name__)
 
-MASTER_ID = 0
 LIVE_MS = 120_000
 """Time in ms after its last heartbeat at which a broker expires, unless it asks for another one."""
-NEVER_ACTED_FOR = "rmq_sys_SYNC_BROKER_MEMBER_"
-"""Topics with this prefix are about one member each: no slave stands in for their master."""
 
 Address = tuple[str, str]
 """Cluster and `host:port`: what a broker is known by while it lives."""
@@ -410,7 +408,7 @@ class RouteTable:
         if not groups:
             return None
         brokers = [group.to_data() for group in groups]
-        if support_acting_master and not topic.startswith(NEVER_ACTED_FOR):
+        if support_acting_master and not topic.startswith(SYNC_MEMBER_TOPIC_PREFIX):
             for group, broker in zip(groups, brokers, strict=True):
                 if _is_acted_for(group, rows[group.name]):
                     broker.broker_addrs = _with_acting_master(group.addresses)

@@ -14,7 +14,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from orbitmq.protocol.replication import BadStream, Buffer, describe_stranger
+from orbitmq.protocol.replication import READ_BUFFER_BYTES, BadStream, Buffer, describe_stranger
 
 _HANDSHAKE = Struct(">ihhq")
 _REPORT = Struct(">iq")
@@ -25,8 +25,6 @@ HANDSHAKE_BYTES = _HANDSHAKE.size
 REPORT_BYTES = _REPORT.size
 ANSWER_BYTES = _ANSWER.size
 HEADER_BYTES = _HEADER.size
-READ_BUFFER_BYTES = 4 << 20
-"""The buffer of Apache's slave: a header and its bytes have to stay below it."""
 MAX_PIECE_BYTES = READ_BUFFER_BYTES - HEADER_BYTES - 1
 MAX_EPOCHS = 100_000
 """Largest number of epochs in an answer; a log with more of them is not followed."""

@@ -113,11 +113,19 @@ ROCKSDB_OFFSET_TOPIC = "CHECKPOINT_TOPIC"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 REVIVE_TOPIC_PREFIX = "rmq_sys_REVIVE_LOG_"
 SYNC_MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
+"""Topics with this prefix are about one member each: no slave stands in for their master."""
 REPLY_TOPIC_SUFFIX = "REPLY_TOPIC"
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+
+TOOLS_GROUP = "TOOLS_CONSUMER"
+"""The group under which tools read: every broker has it from the start, and nothing is committed under it."""
+TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
+"""Its offsets in the topics of half messages and op records say from where on these matter."""
+OP_TAG = "d"
+"""Tag of an op record that takes half messages from the open ones."""
 
 SYSTEM_TOPICS = frozenset(
     {

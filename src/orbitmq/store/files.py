@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+PAGE_BYTES = 4096
+"""Page in which Apache's options count: the least number of pages that a flush writes."""
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Errors that pass once there is room again."""
 SCARCE = NO_SPACE | {errno.ENOMEM}

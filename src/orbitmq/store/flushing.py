@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from orbitmq.store.acceptance import Acceptance
 from orbitmq.store.errors import StoreUnavailable
+from orbitmq.store.files import PAGE_BYTES
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.structures import Structures
-
-PAGE_BYTES = 4096
 
 
 class Flushing:

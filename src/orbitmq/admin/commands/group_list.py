@@ -10,12 +10,12 @@ from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.command import cluster_flags, command
 from orbitmq.admin.output import Column, Rows
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
-from orbitmq.protocol.names import SYSTEM_GROUP_PREFIX
+from orbitmq.protocol.names import SYSTEM_GROUP_PREFIX, TOOLS_GROUP
 from orbitmq.protocol.requests.group import GetAllSubscriptiongroupConfig
 
 SYSTEM_GROUPS = frozenset(
     {
-        "TOOLS_CONSUMER",
+        TOOLS_GROUP,
         "FILTERSRV_CONSUMER",
         "SELF_TEST_C_GROUP",
         "CID_ONS-HTTP-PROXY",

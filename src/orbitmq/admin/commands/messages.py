@@ -12,7 +12,8 @@ from orbitmq.net.address import format_address, parse_address
 from orbitmq.net.errors import BadAddress
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import NotFound, OrbitError, PullOffsetMoved
-from orbitmq.protocol.records.compression import inflate
+from orbitmq.protocol.names import TOOLS_GROUP
+from orbitmq.protocol.records.compression import MAX_BODY_BYTES, inflate
 from orbitmq.protocol.records.ids import host_text, parse_offset_message_id
 from orbitmq.protocol.records.message import COMPRESSED, StoredMessage
 from orbitmq.protocol.records.message_cy import decode_record, decode_records
@@ -25,9 +26,8 @@ from orbitmq.protocol.requests.pull import (
     ViewMessageById,
 )
 
-MAX_BODY_BYTES = 64 << 20
-TOOLS_GROUP = "TOOLS_CONSUMER"
-_END_OF_TIME_MS = 2**63 - 1
+END_OF_TIME_MS = 2**63 - 1
+"""Later than any message was stored."""
 
 
 class NoMessage(OrbitError):
@@ -56,7 +56,7 @@ async def messages_by_key(
     unique: bool = False,
     max_count: int = 32,
     begin_ms: int = 0,
-    end_ms: int = _END_OF_TIME_MS,
+    end_ms: int = END_OF_TIME_MS,
 ) -> list[StoredMessage]:
     """Messages of a topic by a key of theirs, or by their unique id, oldest first.
 
@@ -153,7 +153,7 @@ async def page(
         reply = await pull(admin, address, queue, offset, count)
     except (NotFound, PullOffsetMoved):
         now = (await topic_status(admin, queue.topic)).get(queue)
-        return [], max(offset + 1, now.min_offset if now is not None else _END_OF_TIME_MS)
+        return [], max(offset + 1, now.min_offset if now is not None else END_OF_TIME_MS)
     messages, _ = decode_records(reply.body or b"")
     return messages, max(offset + 1, reply.next_begin_offset)
 
@@ -196,7 +196,7 @@ async def by_unique_id(admin: Admin, topic: str, unique_id: str) -> Facts:
     help="Maximum of messages from each broker.",
 )
 @click.option("--begin", type=Moment(), default=0, help="Stored at this time or later.")
-@click.option("--end", type=Moment(), default=_END_OF_TIME_MS, help="Stored at this time or before.")
+@click.option("--end", type=Moment(), default=END_OF_TIME_MS, help="Stored at this time or before.")
 async def by_key(admin: Admin, topic: str, key: str, max_count: int, begin: int, end: int) -> Rows:
     """Messages of TOPIC that carry KEY, oldest first."""
     found = await messages_by_key(admin, topic, key, max_count=max_count, begin_ms=begin, end_ms=end)

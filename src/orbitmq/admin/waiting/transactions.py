@@ -11,19 +11,18 @@ from orbitmq.protocol.errors import NotFound, OrbitError, TopicNotExist
 from orbitmq.protocol.names import (
     HALF_TOPIC,
     OP_HALF_TOPIC,
+    OP_TAG,
     PRODUCER_GROUP,
     REAL_QUEUE_ID,
     REAL_TOPIC,
     TRANSACTION_CHECK_TIMES,
     TRANSACTION_CHECK_TOPIC,
+    TRANSACTION_GROUP,
 )
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset, QueryConsumerOffset
 from orbitmq.protocol.requests.transaction import ResumeCheckHalfMessage
 
-GROUP = "CID_RMQ_SYS_TRANS"
-"""Its offsets say from which half message and which op record on something may be open."""
-OP_TAG = "d"
 PAGE = 32
 
 
@@ -111,8 +110,9 @@ async def _given_up_of(admin: Admin, one: BrokerAt, most: int, found: Transactio
 
 
 async def _begin(admin: Admin, one: BrokerAt, topic: str) -> int:
+    committed = QueryConsumerOffset(TRANSACTION_GROUP, topic, 0)
     try:
-        return max(0, (await admin.call(one.address, QueryConsumerOffset(GROUP, topic, 0))).offset)
+        return max(0, (await admin.call(one.address, committed)).offset)
     except NotFound:
         return max(0, (await admin.call(one.address, GetMinOffset(topic, 0))).offset)
 

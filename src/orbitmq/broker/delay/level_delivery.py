@@ -25,6 +25,7 @@ from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.schema.json_body import require_member
 from orbitmq.store import Appended, PendingMessage, PutStatus
 from orbitmq.store.log.log_writer import LogWriter
+from orbitmq.store.timer.recovery import LATE_DELIVERY_MS
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +36,6 @@ MESSAGES_PER_SCAN = 256
 BATCH_BYTES = 1 << 20
 """Approximate size of the bodies that one append delivers."""
 UPDATES_PER_VERSION = 200
-LATE_MS = 60_000
-"""By how much deliveries may have been late at the end of a log that was cut."""
 CLOCKS_DIFFER_MS = 60_000
 """Difference of the clocks of two successive masters that is not taken for a clock that was set. The store
 time of a message from the last master may be later than now by so much, and the message waits all the same:
@@ -448,7 +447,7 @@ class DelayDelivery:
         store = self._store
         end = store.max_physical
         is_behind = max(self._saved_to or 0, self._savable.log_end) > end
-        since_ms = store.last_timestamp_ms - LATE_MS
+        since_ms = store.last_timestamp_ms - LATE_DELIVERY_MS
         for level, position in self.positions.items():
             first = self._range(level)[0]
             position = min(position, store.queue_end(SCHEDULE_TOPIC, level - 1))

@@ -6,14 +6,13 @@ from collections import Counter, deque
 from collections.abc import Iterable
 
 from orbitmq.broker.metadata.snapshots import Snapshot
+from orbitmq.broker.stats.metric_families import DELAY_BOUNDS_S
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.metrics import Metric, TimerMetricsSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.records.hashing import java_hash
 from orbitmq.protocol.schema.json_body import require_member
 
-DELAY_BOUNDS_S = (60, 600, 3600, 43_200, 86_400, 259_200)
-"""Upper ends of the classes in which delays are counted; one more is above them."""
 RATE_SAMPLES = 10
 UNKNOWN_TOPIC = ""
 

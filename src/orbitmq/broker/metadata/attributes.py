@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
-
-LONG_MAX = 2**63 - 1
+from orbitmq.protocol.schema.json_body import LONG_MAX
 
 
 @dataclass(slots=True, frozen=True)

@@ -8,6 +8,8 @@ from orbitmq.protocol.names import (
     HALF_TOPIC,
     NO_SEND_TOPICS,
     ROCKSDB_HALF_TOPIC,
+    TOOLS_GROUP,
+    TRANSACTION_GROUP,
     IllegalName,
     check_group,
     check_topic,
@@ -16,14 +18,14 @@ from orbitmq.protocol.names import (
 HALF_TOPICS = frozenset({HALF_TOPIC, ROCKSDB_HALF_TOPIC})
 
 SYSTEM_GROUPS = (
-    "TOOLS_CONSUMER",
+    TOOLS_GROUP,
     "FILTERSRV_CONSUMER",
     "SELF_TEST_C_GROUP",
     "CID_ONS-HTTP-PROXY",
     "CID_ONSAPI_PULL",
     "CID_ONSAPI_PERMISSION",
     "CID_ONSAPI_OWNER",
-    "CID_RMQ_SYS_TRANS",
+    TRANSACTION_GROUP,
 )
 """Groups that every broker has from the start."""
 

@@ -9,10 +9,9 @@ from collections.abc import Callable
 
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.handling.call import Outcome, Result, Saved, Wait
+from orbitmq.handling.saving import SAVE_TIMEOUT_MS
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
-
-SAVE_TIMEOUT_MS = 5_000
 
 
 def once_saved(topics: TopicTable, topic: str, read: Callable[[int], Result], now: int) -> Wait:

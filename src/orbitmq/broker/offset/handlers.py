@@ -52,13 +52,13 @@ from orbitmq.protocol.requests.offset import (
 )
 from orbitmq.protocol.schema.declare import Blob, Reply, Void
 from orbitmq.protocol.schema.fastjson import write
+from orbitmq.protocol.schema.json_body import LONG_MAX
 from orbitmq.store import MessageStore
 
 VERSION_WITH_OFFSET_CONTROL = 28
 """Clients from this version on let their broker see and set their offsets (V3_0_7_SNAPSHOT)."""
 
 STATUS_TIMEOUT_MS = 5_000
-LONG_MAX = 2**63 - 1
 
 
 @dataclass(slots=True)

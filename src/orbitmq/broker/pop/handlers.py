@@ -18,7 +18,7 @@ from orbitmq.broker.pop.pops import LONGEST_INVISIBLE_MS, MOST_MESSAGES, Popped,
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Durable, Outcome, Result, Wait, Warm
-from orbitmq.handling.warming import once_warm
+from orbitmq.handling.warming import COLD_READS, once_warm
 from orbitmq.protocol.codes import PERM_READ, ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.pop import (
@@ -33,8 +33,6 @@ from orbitmq.protocol.requests.pop import (
 from orbitmq.store import GetStatus, MessageStore
 from orbitmq.store.queue.filtering import Accept, MessageFilter
 
-COLD_READS = 2
-"""Number of times that a peek waits for the disk: for units of a queue, and for messages."""
 MAX_HELD_MS = 10 * 60_000
 """Longest time a call is held, whatever its client asks for."""
 

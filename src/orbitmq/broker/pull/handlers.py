@@ -25,7 +25,7 @@ from orbitmq.broker.pull.pulls_cy import BYTES_AT_ONCE, CachedPullPlan, answer, 
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, DataAt, HandledFrames, Outcome, Peer, Result, Wait, Warm
-from orbitmq.handling.warming import once_warm
+from orbitmq.handling.warming import COLD_READS, once_warm
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import PERM_READ, ResponseCode
@@ -49,8 +49,6 @@ FORBIDDEN_SUBSCRIPTION = "5"
 
 MAX_SUSPEND_MS = 10 * 60_000
 """Longest time a pull is held, whatever the client asks for."""
-COLD_READS = 2
-"""Number of times that a pull waits for the disk: for units of its queue, and for messages."""
 
 PULL_BEGINS = b'{"code":11,'
 """Beginning of a pull's header as Java, Go and C++ peers write it."""

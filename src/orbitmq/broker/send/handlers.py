@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orbitmq.broker.delay.timer_records import recall_handle
-from orbitmq.broker.metadata.new_topics import SAVE_TIMEOUT_MS
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.send.rules import Incoming, accept, illegal
 from orbitmq.broker.send.tables import (
@@ -16,6 +15,7 @@ from orbitmq.broker.send.tables import (
     fixed_parts,
 )
 from orbitmq.handling.call import Call, Condition, Durable, Outcome, Peer, Result, Saved, Wait
+from orbitmq.handling.saving import SAVE_TIMEOUT_MS
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import HALF_TOPIC, TIMER_TOPIC

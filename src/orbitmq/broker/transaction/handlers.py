@@ -31,7 +31,7 @@ from orbitmq.protocol.requests.transaction import EndTransaction, ResumeCheckHal
 from orbitmq.protocol.schema.declare import Void
 from orbitmq.store import MessageStore, PutStatus
 
-COLD_READS = 3
+COLD_LOOKUPS = 3
 """Number of times that a request waits for the disk: for a half message, its open copy's unit, that copy."""
 NOT_FOUND = "Find prepared transaction message failed"
 UNDECIDED = 0
@@ -56,7 +56,7 @@ class TransactionTables:
 @handlers(EndTransaction)
 def end_transaction(tables: TransactionTables, call: Call[EndTransaction], now: int) -> Result:
     """Commits or rolls back one half message."""
-    return _end_one(tables, call.request, call.command, call.peer, COLD_READS, now)
+    return _end_one(tables, call.request, call.command, call.peer, COLD_LOOKUPS, now)
 
 
 def end_many(
@@ -69,7 +69,7 @@ def end_many(
             requests.append(EndTransaction.from_command(command))
         except Exception as error:
             requests.append(error)
-    return [*_end(tables, requests, commands, peer, COLD_READS, now)]
+    return [*_end(tables, requests, commands, peer, COLD_LOOKUPS, now)]
 
 
 def decisions_first(commands: list[Command]) -> list[Command]:
@@ -252,7 +252,7 @@ def resume_check_half_message(
         physical_offset = parse_offset_message_id(call.request.msg_id or "").physical_offset
     except MalformedId as error:
         raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
-    return _resume_at(tables, call, physical_offset, COLD_READS, now)
+    return _resume_at(tables, call, physical_offset, COLD_LOOKUPS, now)
 
 
 def _resume_at(

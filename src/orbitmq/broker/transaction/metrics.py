@@ -6,26 +6,24 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
+from orbitmq.broker.stats.metric_families import FINISH_BOUNDS_S
 from orbitmq.protocol.bodies.metrics import Metric, TransactionMetricsSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.schema.json_body import require_member
-
-LATENCY_BOUNDS_S = (5, 60, 600, 3600, 43_200, 86_400)
-"""Upper bounds of the buckets of `Latencies`, in seconds; a last bucket takes what is longer."""
 
 
 @dataclass(slots=True)
 class Latencies:
     """Ages of half messages when they were committed."""
 
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BOUNDS_S) + 1))
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(FINISH_BOUNDS_S) + 1))
     sum_s: float = 0.0
 
     def add(self, age_ms: int) -> None:
         """Counts one."""
         seconds = max(0, age_ms) / 1000
         self.sum_s += seconds
-        self.buckets[bisect_left(LATENCY_BOUNDS_S, seconds)] += 1
+        self.buckets[bisect_left(FINISH_BOUNDS_S, seconds)] += 1
 
 
 class TransactionFigures:

@@ -17,6 +17,7 @@ from orbitmq.protocol.names import (
     DELAY,
     HALF_TOPIC,
     OP_HALF_TOPIC,
+    OP_TAG,
     PRODUCER_GROUP,
     REAL_QUEUE_ID,
     REAL_TOPIC,
@@ -42,7 +43,6 @@ from orbitmq.store import PendingMessage
 
 QUEUE_ID = 0
 """Half messages and op records have one queue each."""
-OP_TAG = "d"
 SEPARATOR = b","
 TIMERS = frozenset({TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS})
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.transaction.records import QUEUE_ID, Half, op_offsets
-from orbitmq.broker.transaction.transactions import GROUP, Transactions, TransactionStore
+from orbitmq.broker.transaction.transactions import Transactions, TransactionStore
 from orbitmq.broker.transaction.window import HalfState
-from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
+from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from orbitmq.protocol.records.message import TRANSACTION_COMMIT, TRANSACTION_MASK, BadRecord
 from orbitmq.protocol.records.message_cy import decode_record
 
@@ -72,9 +72,9 @@ class TransactionLoading:
     def _position(self, topic: str) -> tuple[int, int]:
         first = max(0, self._store.min_offset(topic, QUEUE_ID))
         end = max(0, self._store.max_offset(topic, QUEUE_ID))
-        saved = self._offsets.get(GROUP, topic, QUEUE_ID)
+        saved = self._offsets.get(TRANSACTION_GROUP, topic, QUEUE_ID)
         if saved > end:
-            log.warning("%s: offset %d of %s is behind its end, %d", topic, saved, GROUP, end)
+            log.warning("%s: offset %d of %s is behind its end, %d", topic, saved, TRANSACTION_GROUP, end)
         return min(max(saved, first), end), end
 
     def _read_ops(self) -> Iterator[None]:

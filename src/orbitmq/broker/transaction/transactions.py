@@ -38,7 +38,7 @@ from orbitmq.broker.transaction.records import (
 )
 from orbitmq.broker.transaction.window import HalfState, HalfWindow, OpWindow
 from orbitmq.handling.dirty_tables import DirtyTables
-from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
+from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from orbitmq.protocol.records.properties import find_property
 from orbitmq.store import Appended, PendingMessage, PutStatus
 from orbitmq.store.log.messages import Cold
@@ -47,9 +47,6 @@ log = logging.getLogger(__name__)
 
 MOST_RECENT = 16_384
 """Half messages that are known by their place in the log: so many."""
-
-GROUP = "CID_RMQ_SYS_TRANS"
-"""Whose offsets in the topics of half messages and op records say from where on they matter."""
 
 
 class TransactionStore(Protocol):
@@ -465,8 +462,8 @@ class Transactions:
         if reached is not None and self._store.durable_offset >= reached.physical_offset:
             self._reached = None
             self._saved = reached.half_offset, reached.op_offset
-            self._offsets.store(GROUP, HALF_TOPIC, QUEUE_ID, reached.half_offset, now)
-            self._offsets.store(GROUP, OP_HALF_TOPIC, QUEUE_ID, reached.op_offset, now)
+            self._offsets.store(TRANSACTION_GROUP, HALF_TOPIC, QUEUE_ID, reached.half_offset, now)
+            self._offsets.store(TRANSACTION_GROUP, OP_HALF_TOPIC, QUEUE_ID, reached.op_offset, now)
 
     def oldest_waiting(self) -> int | None:
         """The physical offset of the oldest half message that may be open; None without one."""

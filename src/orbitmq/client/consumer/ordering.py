@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from orbitmq.client.consumer.closing import Closers
-from orbitmq.client.consumer.consuming import Handling
+from orbitmq.client.consumer.consuming import SLICE_SECONDS, Handling
 from orbitmq.client.consumer.context import ConsumerContext
 from orbitmq.client.consumer.process_queue import ProcessQueue
 from orbitmq.client.consumer.sending_back import SendBack
@@ -28,7 +28,6 @@ from orbitmq.protocol.requests.lock import LockBatchMq, UnlockBatchMq
 LOCK_VALID_MS = 30_000
 LOCK_INTERVAL_MS = 20_000
 WAIT_FOR_LOCK_SECONDS = 0.1
-SLICE_SECONDS = 0.005
 UNLOCK_WAIT_SECONDS = 0.5
 """Time that a queue that is given up waits for the message in hand."""
 

@@ -16,10 +16,11 @@ from orbitmq.client.core.namespaces import wrap
 from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.options import ClientOptions
 from orbitmq.client.core.reading import read_messages
-from orbitmq.client.core.routes import MASTER_ID, address_to_read
+from orbitmq.client.core.routes import address_to_read
 from orbitmq.client.core.subscription import Wanted, subscription
 from orbitmq.net.errors import ConnectFailed, NetError
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.route import MASTER_ID
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.requests.offset import (
     GetMaxOffset,

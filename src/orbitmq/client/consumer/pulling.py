@@ -11,8 +11,9 @@ from orbitmq.client.consumer.process_queue import ProcessQueue
 from orbitmq.client.core.instance import now_ms
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.reading import read_messages
-from orbitmq.client.core.routes import MASTER_ID, address_to_read
+from orbitmq.client.core.routes import address_to_read
 from orbitmq.net.errors import Closed, NetError
+from orbitmq.protocol.bodies.route import MASTER_ID
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, FlowControl, OrbitError
 from orbitmq.protocol.requests.pull import COMMITS_OFFSET, MAY_BE_HELD, PullMessage, PullReply

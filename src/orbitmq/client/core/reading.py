@@ -7,14 +7,11 @@ from orbitmq.client.core.subscription import wants
 from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.names import RETRY_TOPIC, TAGS, retry_topic
-from orbitmq.protocol.records.compression import CompressionError
+from orbitmq.protocol.records.compression import MAX_BODY_BYTES, CompressionError
 from orbitmq.protocol.records.inner_batch import plain_messages
 from orbitmq.protocol.records.message import BadRecord
 from orbitmq.protocol.records.message_cy import joined_record, split_records
 from orbitmq.protocol.records.properties import find_property
-
-MAX_BODY_BYTES = 64 << 20
-"""A body that would inflate to more is not handed on: brokers accept 4 MiB by default."""
 
 _PACKED = 0x1 | 0x40 | 0x80
 _RETRY_TOPIC, _TAGS = RETRY_TOPIC.encode(), TAGS.encode()

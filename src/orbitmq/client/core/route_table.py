@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 from orbitmq.client.core.errors import NoMasterNow, TopicNotFound
-from orbitmq.client.core.routes import MASTER_ID, Addresses, TopicRoute
+from orbitmq.client.core.routes import Addresses, TopicRoute
 from orbitmq.net.name_servers import NameServers
 from orbitmq.net.shared import result_of
+from orbitmq.protocol.bodies.route import MASTER_ID
 from orbitmq.protocol.errors import BrokerRefused
 
 

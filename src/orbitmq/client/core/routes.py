@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.bodies.route import TopicRouteData
+from orbitmq.protocol.bodies.route import MASTER_ID, TopicRouteData
 from orbitmq.protocol.codes import PERM_READ, PERM_WRITE
-
-MASTER_ID = 0
 
 Addresses = dict[int, str]
 """The members of a broker group by broker id."""

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from orbitmq.client.core.errors import SendFailed
 from orbitmq.client.core.message import Message, SendResult, check_message
-from orbitmq.client.sending.attempts import Sender
+from orbitmq.client.sending.attempts import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Sender
 from orbitmq.client.sending.preparing import Preparation
 from orbitmq.client.sending.queue_choice import queue_of_key
 from orbitmq.client.sending.results import batch_results
@@ -26,9 +26,6 @@ Traced: TypeAlias = Callable[[list[Message], list[SendResult], int, SendReply], 
 SendBatch: TypeAlias = Callable[[list[Message]], Awaitable[list[SendResult]]]
 Through: TypeAlias = Callable[[list[Message], SendBatch], Awaitable[list[SendResult]]]
 """The middleware around the send of a batch."""
-
-FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 2.0
 
 
 class BulkSend:

@@ -9,12 +9,12 @@ import zlib
 from orbitmq.client.core.errors import NotRunning
 from orbitmq.client.core.instance import now_ms
 from orbitmq.client.core.message import ReceivedMessage
-from orbitmq.client.core.reading import MAX_BODY_BYTES
 from orbitmq.net.connection import Connection
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Malformed, OrbitError, Refused
 from orbitmq.protocol.names import ARRIVE_TIME, CORRELATION_ID, REPLY_TO_CLIENT, TTL
+from orbitmq.protocol.records.compression import MAX_BODY_BYTES
 from orbitmq.protocol.records.ids import pack_host
 from orbitmq.protocol.records.inner_batch import plain_messages
 from orbitmq.protocol.records.message import StoredMessage

@@ -30,6 +30,9 @@ BROKER_NOT_EXIST = 10003
 V5_0_0 = 413
 """Brokers before it give every message of a batch the batch's own properties, its id among them."""
 
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 2.0
+"""Pause before a failed send is repeated: twice as long each time, up to the longest."""
 LOOK_SECONDS = 0.25
 """Interval of looks at the route while a broker is waited for that did not answer before."""
 

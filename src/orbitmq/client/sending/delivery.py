@@ -14,15 +14,12 @@ import random
 from orbitmq.client.core.errors import NoMasterNow, SendFailed
 from orbitmq.client.core.instance import ClientInstance
 from orbitmq.client.core.options import ProducerOptions
-from orbitmq.client.sending.attempts import BrokerUnknown, Sender
+from orbitmq.client.sending.attempts import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, BrokerUnknown, Sender
 from orbitmq.net.errors import NetError, NoNameServer
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2, SendReply
-
-FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 2.0
 
 OUTAGE_CODES = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.SYSTEM_BUSY, ResponseCode.GO_AWAY})
 """Error answers that time alone mends."""

@@ -17,13 +17,12 @@ from orbitmq.admin.dead_letters.journal import Entry, Run
 from orbitmq.admin.dead_letters.outgoing import own_properties
 from orbitmq.admin.dead_letters.reading import letters_at, scan
 from orbitmq.console.api.endpoint import Call, endpoint
-from orbitmq.console.api.messages import FoundMessage, found_message
+from orbitmq.console.api.looking import EVENT_SECONDS
+from orbitmq.console.api.messages import SHOWN_BYTES, FoundMessage, found_message
 from orbitmq.console.api.problems import ApiError
 from orbitmq.console.security.roles import Role
 from orbitmq.protocol.errors import OrbitError
 
-EVENT_SECONDS = 0.5
-SHOWN_BYTES = 64 << 10
 MOST_SHOWN = 50
 
 

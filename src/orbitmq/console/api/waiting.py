@@ -13,13 +13,12 @@ from orbitmq.admin.waiting.delays import SLOT_MS, broker_delays
 from orbitmq.admin.waiting.timers import PendingTimer, TimerScan, recall
 from orbitmq.admin.waiting.transactions import HalfMessage, check_again, transactions
 from orbitmq.console.api.endpoint import Call, endpoint
-from orbitmq.console.api.looking import EVENT_SECONDS
+from orbitmq.console.api.looking import EVENT_SECONDS, SHOWN_BYTES
 from orbitmq.console.api.messages import FoundMessage, found_message
 from orbitmq.console.api.problems import ApiError
 from orbitmq.console.security.roles import Role
 
 MOST_TIMERS = 200
-SHOWN_BYTES = 4 << 10
 MOST_HALVES = 200
 
 

@@ -19,6 +19,10 @@ class QueueData(JsonBody):
     topic_sys_flag: int = 0
 
 
+MASTER_ID = 0
+"""Broker id of the master of a broker group."""
+
+
 @dataclass(slots=True)
 class BrokerData(JsonBody):
     """A broker group: the addresses of its members by broker id; id 0 is the master."""

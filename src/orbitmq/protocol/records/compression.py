@@ -22,6 +22,8 @@ from orbitmq.protocol.records.message import (
 
 DEFAULT_LEVEL = 5
 """The level at which Apache's client compresses. Levels of all kinds go from 1 (fast) to 9 (small)."""
+MAX_BODY_BYTES = 64 << 20
+"""Limit in bytes of an inflated body, for readers of messages: brokers accept 4 MiB by default."""
 
 
 class CompressionError(OrbitError):

@@ -32,6 +32,8 @@ from orbitmq.protocol.schema.fastjson import ObjectKey
 
 Long: TypeAlias = Annotated[int, "long"]
 """A 64-bit number; plain `int` has 32 bits on the wire."""
+LONG_MAX = 2**63 - 1
+"""The largest `Long`."""
 
 
 def named(name: str) -> dict[str, str]:

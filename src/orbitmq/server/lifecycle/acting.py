@@ -23,7 +23,7 @@ from orbitmq.broker.ha.role import Role
 from orbitmq.net.name_servers import NameServers
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.offset import ActedFor
-from orbitmq.protocol.bodies.route import TopicRouteData
+from orbitmq.protocol.bodies.route import MASTER_ID, TopicRouteData
 from orbitmq.protocol.codes import PERM_WRITE
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.records.properties import decode_properties, encode_properties
@@ -43,7 +43,6 @@ ENDING_MS = 10_000
 TIMEOUT_MS = 3_000
 ROUTE_MS = 1_000
 MAX_ROUTES_KEPT = 1_000
-MASTER_ID = 0
 RETURN_PERIODS = 3
 """So many periods of its look at the group a slave has to notice that its master is back."""
 ESCAPE_GROUP = "CID_RMQ_SYS_INNER_ESCAPE"

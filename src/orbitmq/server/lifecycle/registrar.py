@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from ssl import SSLContext
 
+from orbitmq.broker.admin.topic_handlers import TEXTS_PER_TURN
 from orbitmq.broker.auth.config_values import own_credentials
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.ha.role import Role
@@ -22,8 +23,6 @@ from orbitmq.server.lifecycle.background import BackgroundTasks
 log = logging.getLogger(__name__)
 
 FAREWELL_TIMEOUT_MS = 3_000
-TEXTS_PER_TURN = 1_000
-"""Number of topics that are written out for the name servers before others have a turn: some 5 ms."""
 
 
 class Registrar:

@@ -14,11 +14,10 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.stats import OffsetWrapper, TopicOffset
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
+from orbitmq.protocol.names import TOOLS_GROUP
 from orbitmq.protocol.records.message_cy import read_header
 from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage
 from orbitmq.protocol.requests.topic import GetTopicStatsInfo
-
-READER = "TOOLS_CONSUMER"
 
 Sample = dict[str, Any]
 
@@ -99,8 +98,8 @@ class Sampler:
             reply = await self._admin.call(
                 one.address,
                 PullMessage(
-                    consumer_group=READER, topic=queue.topic, queue_id=queue.queue_id, queue_offset=first,
-                    max_msg_nums=1, sys_flag=SUBSCRIPTION_IN_REQUEST, commit_offset=0,
+                    consumer_group=TOOLS_GROUP, topic=queue.topic, queue_id=queue.queue_id,
+                    queue_offset=first, max_msg_nums=1, sys_flag=SUBSCRIPTION_IN_REQUEST, commit_offset=0,
                     suspend_timeout_millis=0, sub_version=0, subscription="*", expression_type="TAG",
                 ),
             )  # fmt: skip

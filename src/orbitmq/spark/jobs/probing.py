@@ -13,6 +13,7 @@ from orbitmq.net.errors import NetError
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, Malformed
+from orbitmq.protocol.names import TOOLS_GROUP
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset
 from orbitmq.protocol.requests.pull import MAY_BE_HELD, SUBSCRIPTION_IN_REQUEST, PullMessage
 from orbitmq.protocol.requests.route import GetBrokerClusterInfo
@@ -20,8 +21,6 @@ from orbitmq.protocol.requests.send import SendMessage
 
 PROBE_TOPIC = "orbitmq_probe"
 PROBE_GROUP = "orbitmq_probe"
-READER = "TOOLS_CONSUMER"
-"""A group that every broker knows from the start: nothing is committed under it."""
 NAME_SERVER = "name server"
 
 Observation = dict[str, Any]
@@ -120,7 +119,7 @@ class Prober:
         reply = await self._admin.call(
             address,
             PullMessage(
-                consumer_group=READER, topic=topic, queue_id=0, queue_offset=max(at_offset, 0),
+                consumer_group=TOOLS_GROUP, topic=topic, queue_id=0, queue_offset=max(at_offset, 0),
                 max_msg_nums=1,
                 sys_flag=SUBSCRIPTION_IN_REQUEST | (MAY_BE_HELD if was_sent else 0), commit_offset=0,
                 suspend_timeout_millis=self._admin.timeout_ms // 2 if was_sent else 0, sub_version=0,

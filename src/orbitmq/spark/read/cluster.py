@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from orbitmq.client.core.routes import MASTER_ID, TopicRoute, address_to_read
+from orbitmq.client.core.routes import TopicRoute, address_to_read
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import NetError
 from orbitmq.net.replies import read_reply
 from orbitmq.protocol.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
-from orbitmq.protocol.bodies.route import ClusterInfo
+from orbitmq.protocol.bodies.route import MASTER_ID, ClusterInfo
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.names import REPLY_TOPIC_SUFFIX, is_system_topic

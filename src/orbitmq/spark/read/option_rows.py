@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-DEFAULT_GROUP = "TOOLS_CONSUMER"
-"""A group that every broker knows from the start: nothing is committed under it."""
+from orbitmq.protocol.names import TOOLS_GROUP
+
 DEFAULT_MAX_BATCH_BYTES = 4 << 20
 DEFAULT_TRIGGER_DELAY_MS = 15 * 60_000
 
@@ -115,7 +115,7 @@ OPTIONS = (
     OptionRow("maxBatchBytes", str(DEFAULT_MAX_BATCH_BYTES), "size at which rows are handed to Spark"),
     OptionRow(
         "groupId",
-        DEFAULT_GROUP,
+        TOOLS_GROUP,
         "consumer group to read as; where it is set, a stream's progress is written to the brokers under it",
     ),
     OptionRow("accessKey", "", "the user that requests are signed as, with secretKey"),

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from orbitmq.protocol.names import TOOLS_GROUP
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.read.columns import columns_named
 from orbitmq.spark.read.connecting import PLAIN, Connecting, connecting_of, namesrv_of
 from orbitmq.spark.read.option_rows import (
-    DEFAULT_GROUP,
     DEFAULT_MAX_BATCH_BYTES,
     DEFAULT_TRIGGER_DELAY_MS,
     OPTIONS,
@@ -69,7 +69,7 @@ class ReadOptions:
     @property
     def commits(self) -> bool:
         """True if a stream commits its progress to the brokers."""
-        return self.group != DEFAULT_GROUP
+        return self.group != TOOLS_GROUP
 
     def selects(self, topic: str) -> bool:
         """True if a topic is one of those to read."""
@@ -105,7 +105,7 @@ class ReadOptions:
             columns=columns_named(values.get("columns")),
             max_batch_bytes=count(values, "maxBatchBytes") or DEFAULT_MAX_BATCH_BYTES,
             fail_on_data_loss=boolean(values, "failOnDataLoss", default=True),
-            group=values.get("groupId") or DEFAULT_GROUP,
+            group=values.get("groupId") or TOOLS_GROUP,
             connecting=connecting_of(values),
         )
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from orbitmq.protocol.records.compression import MAX_BODY_BYTES
 from orbitmq.protocol.records.message import BadRecord
 from orbitmq.protocol.records.plain import behind_bad_record
 from orbitmq.protocol.records.scanning_cy import locate_records
@@ -18,9 +19,6 @@ from orbitmq.spark.read.batch_builder_cy import new_batch
 from orbitmq.spark.read.collecting_cy import collect_records
 from orbitmq.spark.read.column_types import COLUMN_TYPES, MAX_QUEUE_OFFSET
 from orbitmq.spark.read.selection_cy import Selection
-
-MAX_BODY_BYTES = 64 << 20
-"""Limit in bytes of a decompressed body. Brokers accept 4 MiB by default."""
 
 _RECORDS_AT_ONCE = 1024
 """Records of a commit log that are located before their columns are filled: they stay in the cache."""

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from orbitmq.client.sending.attempts import RETRY_CODES
+from orbitmq.client.sending.attempts import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, RETRY_CODES
 from orbitmq.client.sending.queue_choice import RoundRobin, queue_of_key
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import NetError
@@ -40,8 +40,6 @@ from orbitmq.spark.sink.routes import Routes
 
 ANSWER_MS = 10_000
 """Time in ms after which a request without an answer counts as failed."""
-FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 2.0
 MOST_HELD_BYTES = 32 << 20
 """Bytes held for all queues at which everything is sent, full batches or not: topics can be many."""
 

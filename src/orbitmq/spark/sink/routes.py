@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from orbitmq.client.core.routes import MASTER_ID, TopicRoute
+from orbitmq.client.core.routes import TopicRoute
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.route import MASTER_ID
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic

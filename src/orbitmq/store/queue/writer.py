@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from orbitmq.store import failpoints
-from orbitmq.store.files import Disk, StoreFile, segment_name
+from orbitmq.store.files import PAGE_BYTES, Disk, StoreFile, segment_name
 from orbitmq.store.queue.consume_queue import (
     BLANK_UNIT,
     UNIT_BYTES,
@@ -30,7 +30,6 @@ from orbitmq.store.queue.loading import wipe_behind
 
 log = logging.getLogger(__name__)
 
-PAGE_BYTES = 4096
 MANY_FILES = 256
 """From this number of files on, syncing the whole file system is quicker than syncing one after another."""
 TRIMMED_PER_CALL = 1_000

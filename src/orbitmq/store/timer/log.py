@@ -17,6 +17,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
+from orbitmq.protocol.records.message import MAGIC_BLANK
 from orbitmq.store.errors import StoreCorrupt
 from orbitmq.store.files import Disk, StoreFile, segment_name, segment_starts
 
@@ -25,7 +26,6 @@ UNIT_BYTES = UNIT.size
 BLANK = Struct(">iqi")
 _POSITION = Struct(">q")
 _TIMES = Struct(">qi")
-BLANK_MAGIC = -875286124
 
 DEFAULT = 1
 ROLL = 2
@@ -160,7 +160,7 @@ class TimerLog:
 
     def _is_blank(self, position: int) -> bool:
         data = self.read(position, BLANK.size)
-        return len(data) == BLANK.size and BLANK.unpack(data)[2] == BLANK_MAGIC
+        return len(data) == BLANK.size and BLANK.unpack(data)[2] == MAGIC_BLANK
 
     def walk(self, position: int) -> Window:
         """A way to read units one by one whose positions are near each other."""
@@ -184,7 +184,7 @@ class TimerLog:
         if left < UNIT_BYTES + BLANK.size:
             if position % self.segment_bytes:
                 self.write()
-                self._put(position, BLANK.pack(left, 0, BLANK_MAGIC))
+                self._put(position, BLANK.pack(left, 0, MAGIC_BLANK))
                 position += left
             self.end = position
         if not self._has_tail:

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 LOOK_BACK_MS = 7 * 86_400_000 - 60_000
 """If it is unknown what was delivered, messages due within this time are delivered again, as by Apache."""
-LAG_MS = 60_000
+LATE_DELIVERY_MS = 60_000
 """By how much deliveries may have been late at the end of a log that was cut,"""
 LAG_BYTES = 64 << 20
 """unless one of them within so many bytes of that end says more."""
@@ -60,12 +60,12 @@ def delivered_to_ms(commit_log: CommitLog) -> int:
     segment = None if last is None else commit_log.find(last[0])
     if last is None or segment is None:
         return 1
-    found = last[4] - LAG_MS
+    found = last[4] - LATE_DELIVERY_MS
     first = next_record_in(segment, max(0, last[0] - segment.start - LAG_BYTES))
     for record in () if first is None else commit_log.records(segment.start + first[0]):
         due = find_property(record.properties, b"TIMER_OUT_MS")
         if due is not None and due.isdigit() and find_property(record.properties, b"TIMER_DEQUEUE_MS"):
-            found = min(last[4] - LAG_MS, int(due))
+            found = min(last[4] - LATE_DELIVERY_MS, int(due))
     return max(1, found)
 
 

@@ -11,7 +11,9 @@ import pyarrow.compute as pc
 
 from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
 from orbitmq.protocol.records.hashing import java_hash
+from orbitmq.protocol.records.message import INNER_BATCH
 from orbitmq.protocol.records.properties_cy import index_hashes
+from orbitmq.protocol.records.queue_units import BLANK_SIZE
 from orbitmq.spark.offline.planning import BadPlace, Work
 from orbitmq.spark.offline.scanning import RangeReader
 from orbitmq.spark.offline.storage import open_folder
@@ -20,11 +22,9 @@ from orbitmq.spark.read.scanner import RecordScanner
 
 BATCH_BYTES = 8 << 20
 UNIT = np.dtype([("physical", ">i8"), ("size", ">i4"), ("code", ">i8")])
-BLANK_SIZE = 0x7FFFFFFF
 ENTRY = np.dtype([("hash", ">i4"), ("physical", ">i8"), ("seconds", ">i4"), ("before", ">i4")])
 HEADER_BYTES = 40
 ENTRIES_AT_ONCE = 1 << 18
-INNER_BATCH = 0x80
 SCANNED = (
     "topic",
     "queueId",

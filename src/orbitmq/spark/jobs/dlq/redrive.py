@@ -11,6 +11,7 @@ import socket
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from orbitmq.admin.dead_letters.outgoing import REDRIVEN
 from orbitmq.protocol.names import ORIGIN_MESSAGE_ID, RETRY_PREFIX, RETRY_TOPIC
 from orbitmq.spark.jobs.dlq.audit import SENT, Audit
 from orbitmq.spark.jobs.resending import Sent, own_properties, send, sharding_key
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 ORIGIN = "origin"
 RETRY = "retry"
-REDRIVEN = "orbitmq.redriven"
-"""The property that says which dead letter a message was: its message id."""
 NOWHERE = "nowhere to send it: its topic is not known, or there is none of that name"
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 MOST_OF_INDEX = 64
 """Most messages that a broker returns from its index; as many may mean that there are more."""
-END_OF_TIME_MS = (1 << 63) - 1
 OFFSET_ID_DIGITS = (32, 56)
 """Length of an id that says where a message is stored, with an IPv4 or an IPv6 address."""
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from orbitmq.admin.commands.messages import END_OF_TIME_MS
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.jobs.checkpoint import Checkpoint, checkpoint
 from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
 from orbitmq.spark.jobs.preflight import need_order
 from orbitmq.spark.jobs.search.live import (
-    END_OF_TIME_MS,
     Spans,
     behind_the_lake,
     by_index,
