@@ -77,7 +77,7 @@ class ActingReviver(Reviver):
             record = self._due.popleft()
             queue = self._queues.get(record.queue_id)
             if queue is not None:
-                self._take_in(queue, record)
+                self._read_record(queue, record)
         for queue in self._queues.values():
             queue.seen_ms = max(queue.seen_ms, confirmed_ms)
             self._revive(queue, now)

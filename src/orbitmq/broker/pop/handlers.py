@@ -194,10 +194,10 @@ def notification(tables: PopTables, call: Call[Notification], now: int) -> Resul
     if request.topic in tables.topics.dirty_names:
         return once_saved(tables.topics, request.topic, lambda later: notification(tables, call, later), now)
     _check(tables, request, "peeking message", now)
-    return _look(tables, call, _deadline(request.born_time or now, request.poll_time, now), now)
+    return _notify_once_held(tables, call, _deadline(request.born_time or now, request.poll_time, now), now)
 
 
-def _look(tables: PopTables, call: Call[Notification], deadline: int, now: int) -> Result:
+def _notify_once_held(tables: PopTables, call: Call[Notification], deadline: int, now: int) -> Result:
     request = call.request
     queue_id = max(-1, request.queue_id)
     if tables.pops.has_message(
@@ -213,7 +213,7 @@ def _look(tables: PopTables, call: Call[Notification], deadline: int, now: int) 
 
     def woken(outcome: Outcome, later: int) -> Result:
         tables.held_notices.release(held)
-        return _look(tables, call, 0 if outcome.timed_out else deadline, later)
+        return _notify_once_held(tables, call, 0 if outcome.timed_out else deadline, later)
 
     def abandon() -> None:
         tables.held_notices.release(held)

@@ -201,7 +201,7 @@ class Pops:
             rest = self._store.max_offset(name, number) - begin
             if popped.count < most and rest > 0:
                 result = self._store.get(name, number, begin, most - popped.count)
-                self._take_records(wish, popped, name, result, None)
+                self._add_records(wish, popped, name, result, None)
                 rest -= result.count
                 popped.cold = popped.cold or result.cold
             popped.rest += max(0, rest)
@@ -267,7 +267,7 @@ class Pops:
             popped.rest += max(0, result.max_offset - begin)
             return result.cold
         if result.count:
-            self._take(wish, popped, topic, queue_id, begin, result, now)
+            self._deliver(wish, popped, topic, queue_id, begin, result, now)
         elif result.status in _NOTHING_HERE and result.next_offset >= 0:
             if wish.order:
                 self._offsets.commit(group, topic, queue_id, result.next_offset, now)
@@ -276,7 +276,7 @@ class Pops:
         popped.rest += max(0, result.max_offset - result.next_offset)
         return None
 
-    def _take(
+    def _deliver(
         self,
         wish: PopWish,
         popped: Popped,
@@ -320,10 +320,10 @@ class Pops:
             self._identity.name,
             queue_id,
         )
-        self._take_records(wish, popped, topic, result, handle)
+        self._add_records(wish, popped, topic, result, handle)
         self._in_flight.add(topic, wish.group, queue_id, len(offsets))
 
-    def _take_records(
+    def _add_records(
         self, wish: PopWish, popped: Popped, topic: str, result: GetResult, handle: PopHandle | None
     ) -> None:
         popped.count += result.count

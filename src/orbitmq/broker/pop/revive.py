@@ -208,7 +208,7 @@ class Reviver:
                 records, _ = decode_records(view)
                 for record in records:
                     following = record.queue_offset + 1
-                    self._take_in(queue, record)
+                    self._read_record(queue, record)
                     queue.next_offset = following
             if result.next_offset <= queue.next_offset:
                 return False
@@ -226,11 +226,11 @@ class Reviver:
             record = self._record(topic, queue.queue_id, queue.next_offset)
             following = queue.next_offset + 1
             if record is not None:
-                self._take_in(queue, record)
+                self._read_record(queue, record)
             queue.next_offset = following
         return queue.next_offset < self._store.max_offset(topic, queue.queue_id)
 
-    def _take_in(self, queue: ReviveQueue, record: StoredMessage) -> None:
+    def _read_record(self, queue: ReviveQueue, record: StoredMessage) -> None:
         """Takes account of a record: as a whole, or where memory ends so that it can be done again."""
         queue.seen_ms = max(queue.seen_ms, _in_turn_ms(record))
         try:
@@ -238,13 +238,13 @@ class Reviver:
                 case tag if tag == CHECK_POINT_TAG:
                     point = PopCheckPoint.from_json(record.body)
                     if not self.was_worked_up_elsewhere(point, record.physical_offset):
-                        self._take_point(queue, point, record.queue_offset)
+                        self._add_point(queue, point, record.queue_offset)
                 case tag if tag == ACK_TAG:
                     ack = AckMsg.from_json(record.body)
-                    self._take_ack(queue, ack, [ack.ack_offset])
+                    self._add_ack(queue, ack, [ack.ack_offset])
                 case tag if tag == BATCH_ACK_TAG:
                     batch = BatchAckMsg.from_json(record.body)
-                    self._take_ack(queue, batch, batch.ack_offset_list)
+                    self._add_ack(queue, batch, batch.ack_offset_list)
                 case _:
                     log.warning(
                         "revive queue %d: offset %d is of no known kind", queue.queue_id, record.queue_offset
@@ -269,7 +269,7 @@ class Reviver:
         log_end, to_ms = self.elsewhere
         return physical_offset < log_end and point.pop_time + point.invisible_time <= to_ms
 
-    def _take_point(self, queue: ReviveQueue, point: PopCheckPoint, revive_offset: int) -> None:
+    def _add_point(self, queue: ReviveQueue, point: PopCheckPoint, revive_offset: int) -> None:
         if not point.topic or not point.cid:
             return
         self.figures.points += 1
@@ -284,7 +284,7 @@ class Reviver:
         queue.points.append(taken)
         queue.early.pop(key, None)
 
-    def _take_ack(self, queue: ReviveQueue, ack: AckMsg, offsets: list[int]) -> None:
+    def _add_ack(self, queue: ReviveQueue, ack: AckMsg, offsets: list[int]) -> None:
         self.figures.acks += 1
         self.figures.read["ACK", ack.consumer_group or "", ack.topic or "", queue.queue_id] += 1
         key = point_key(
