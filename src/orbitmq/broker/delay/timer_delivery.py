@@ -100,7 +100,7 @@ class Delivery:
                 continue
             if self._waits_for_intake(slot):
                 return False, None
-            if self._take(slot, now):
+            if self._collect_due(slot, now):
                 return self._deliver(now)
             if not slot.is_empty or now < slot.end_ms:
                 return False, None
@@ -186,7 +186,7 @@ class Delivery:
 
     # Messages.
 
-    def _take(self, slot: OpenSlot, now: int) -> bool:
+    def _collect_due(self, slot: OpenSlot, now: int) -> bool:
         """True if something is due; it is in the batch then."""
         try:
             taken = slot.take(now, DELIVERED_PER_STEP)

@@ -100,8 +100,8 @@ class Intake:
         try:
             units.following = state.queue_offset
             if not self._known:
-                units.following += self._take_plain(units, stop - state.queue_offset, now)
-            while units.following < stop and self._take(units.following, units, now):
+                units.following += self._schedule_plain(units, stop - state.queue_offset, now)
+            while units.following < stop and self._schedule(units.following, units, now):
                 units.following += 1
             units.is_more = units.is_more or units.following == stop < end
             units.write()
@@ -137,7 +137,7 @@ class Intake:
         self._written = None
         return units.is_more
 
-    def _take_plain(self, units: NewUnits, count: int, now: int) -> int:
+    def _schedule_plain(self, units: NewUnits, count: int, now: int) -> int:
         """Takes in the messages at the start of a slice that need nothing but a unit; how many."""
         state = self._state
         store, files = state.store, state.files
@@ -164,7 +164,7 @@ class Intake:
         units.add_plain(plain)
         return len(plain.units) // UNIT_BYTES
 
-    def _take(self, queue_offset: int, units: NewUnits, now: int) -> bool:
+    def _schedule(self, queue_offset: int, units: NewUnits, now: int) -> bool:
         """True if a message was dealt with; False: not now, try again."""
         state = self._state
         entry = state.store.physical_offset_of(TIMER_TOPIC, 0, queue_offset)

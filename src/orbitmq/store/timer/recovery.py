@@ -258,9 +258,9 @@ class TimerRecovery:
                 "the timer log ends at %d instead of %d: what waits is read from the topic %s again",
                 position, flushed, TIMER_TOPIC,
             )  # fmt: skip
-            self._take_in_again(start, waiting | known)
+            self._replay_topic(start, waiting | known)
 
-    def _take_in_again(self, start: TimerStart, known: set[int]) -> None:
+    def _replay_topic(self, start: TimerStart, known: set[int]) -> None:
         """Begins with the first message of the timer topic; those at `known` offsets have units."""
         start.passed_to = max(start.passed_to, start.queue_offset)
         start.queue_offset = self.queue_min
