@@ -79,7 +79,7 @@ def start(
         commit_log.truncate(cut)
         structures.checkpoint.index_timestamp_ms = 0  # the newest index file may be half cut
     recovery = _recover_queues(options, structures, clean, cut is not None)
-    _take_over(recovery.found, structures, now_ms)
+    _apply_recovered(recovery.found, structures, now_ms)
     structures.index.load(clean, recovery.queue_checkpoint, anew=recovery.is_other_log)
     structures.reader.opened_end = commit_log.max_physical
     structures.arrivals.begin()
@@ -138,7 +138,7 @@ def _recover_queues(options: StoreOptions, structures: Structures, clean: bool, 
     return recovery
 
 
-def _take_over(found: Recovered, structures: Structures, now_ms: int) -> None:
+def _apply_recovered(found: Recovered, structures: Structures, now_ms: int) -> None:
     """The newest record, damaged ones, and the begin of the log."""
     structures.newest.physical_offset = found.last_record
     # No checksum is over a time: one that far ahead is damaged, and must not become that of new records.

@@ -276,11 +276,11 @@ class CommitLog:
                 segment.file.sync()
             except OSError as error:
                 self.flush_error = error
-                self._leave_word()
+                self._record_unsynced()
                 raise FlushFailed(f"{segment.file.path}: {error}") from error
             segment.synced = wrote
 
-    def _leave_word(self) -> None:
+    def _record_unsynced(self) -> None:
         """Tells the next process from where on pages count as written that are not: its flush would succeed
         without them. Nothing is synced, for where memory is lost those pages are, too.
         """

@@ -54,11 +54,11 @@ class Checkpoint:
             data = file.read(0, _FIELDS.size)
             file.close()
             if len(data) == _FIELDS.size:
-                checkpoint._take(data)
+                checkpoint._unpack(data)
                 checkpoint._saved = data
         return checkpoint
 
-    def _take(self, data: bytes) -> None:
+    def _unpack(self, data: bytes) -> None:
         values = [max(0, value) for value in _FIELDS.unpack(data)]
         self.physical_timestamp_ms, self.logics_timestamp_ms, self.index_timestamp_ms = values[:3]
         self.master_flushed_offset, self.confirm_physical_offset = values[3:]

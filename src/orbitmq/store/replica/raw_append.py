@@ -82,7 +82,7 @@ class RawAppend:
             data = bytes(self._partial)
         self._rest = memoryview(data)
         try:
-            while self._rest and self._take(stored):
+            while self._rest and self._append_whole(stored):
                 pass
         finally:
             self._partial = bytearray(self._rest)
@@ -97,7 +97,7 @@ class RawAppend:
             )
         self._log.begin_at(physical_offset)
 
-    def _take(self, stored: Stored) -> bool:
+    def _append_whole(self, stored: Stored) -> bool:
         """Moves the whole records of a segment from memory to the log; True if there may be more."""
         data = self._rest
         begin = self._log.max_physical
