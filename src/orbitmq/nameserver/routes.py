@@ -164,7 +164,7 @@ class RouteTable:
         )
         if is_master or is_prime_slave:
             registration.may_write = is_master or not group.enable_acting_master
-            self._take_topics(registration, first, delete_absent)
+            self._note_topics(registration, first, delete_absent)
         self._note_alive(registration, now)
         if notify and smallest_before is not None and registration.broker_id < smallest_before:
             self._notify(group, None, registration.ha_address)
@@ -226,7 +226,7 @@ class RouteTable:
                 del group.addresses[broker_id]
         group.addresses[registration.broker_id] = registration.address
 
-    def _take_topics(self, registration: Registration, first: bool, delete_absent: bool) -> None:
+    def _note_topics(self, registration: Registration, first: bool, delete_absent: bool) -> None:
         name = registration.broker_name
         if delete_absent and not registration.mappings:
             for topic in [topic for topic, rows in self.topics.items() if name in rows]:

@@ -39,12 +39,12 @@ def register_broker(tables: RouteTables, call: Call[RegisterBroker], now: int) -
     """Takes a broker's table in, so much per turn; a slave learns where its master is."""
     if is_long(call):
         return off_loop(
-            reading(call), lambda read, later: _take_in(tables, read, later), now, holds_body=True
+            reading(call), lambda read, later: _register(tables, read, later), now, holds_body=True
         )
-    return _take_in(tables, read_registration(call), now)
+    return _register(tables, read_registration(call), now)
 
 
-def _take_in(tables: RouteTables, registration: Registration, now: int) -> Result:
+def _register(tables: RouteTables, registration: Registration, now: int) -> Result:
     settings = tables.settings
     try:
         master = tables.routes.register(
@@ -55,10 +55,10 @@ def _take_in(tables: RouteTables, registration: Registration, now: int) -> Resul
         )
     except RegistrationRefused:
         raise Refused(ResponseCode.SYSTEM_ERROR, "register broker failed") from None
-    return in_turns(_take_rows(tables, registration, master), now)
+    return in_turns(_write_rows(tables, registration, master), now)
 
 
-def _take_rows(
+def _write_rows(
     tables: RouteTables, registration: Registration, master: Master | None
 ) -> Generator[None, None, Result]:
     routes = tables.routes
