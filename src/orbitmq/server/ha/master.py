@@ -164,14 +164,14 @@ class _SlaveConnection(asyncio.Protocol):
             return
         self._server.connections.append(self)
         if not self._is_encrypted:
-            self._ask_who()
+            self._send_challenge()
 
     def change_transport(self, transport: asyncio.Transport) -> None:
         """Goes on by TLS."""
         self._transport = transport
-        self._ask_who()
+        self._send_challenge()
 
-    def _ask_who(self) -> None:
+    def _send_challenge(self) -> None:
         if self._sign_in is not None:
             self._transport.write(self._sign_in.challenge)
 
@@ -244,7 +244,7 @@ class _SlaveConnection(asyncio.Protocol):
             if link.sent_bytes >= step_end:
                 if not self._goes_on:
                     self._goes_on = True
-                    asyncio.get_running_loop().call_soon(self._go_on)
+                    asyncio.get_running_loop().call_soon(self._resume_sending)
                 break
             batch = settings.ha_transfer_batch_size
             if settings.ha_flow_control_enable:
@@ -270,7 +270,7 @@ class _SlaveConnection(asyncio.Protocol):
             # One write for all pieces: every write costs time here, and makes the slave read once more.
             self._transport.write(b"".join(pieces))
 
-    def _go_on(self) -> None:
+    def _resume_sending(self) -> None:
         self._goes_on = False
         self.send()
 

@@ -69,7 +69,7 @@ class MetadataSync:
             self._news.clear()
             address = self._broker.replication.master_address
             if not address or self._verified() is None:
-                await self._hear(UNKNOWN_MASTER_SECONDS)
+                await self._wait_for_news(UNKNOWN_MASTER_SECONDS)
                 continue
             loop_time = asyncio.get_running_loop().time
             began = loop_time()
@@ -110,9 +110,9 @@ class MetadataSync:
             if self._news.is_set():
                 await asyncio.sleep(left)
             else:
-                await self._hear(left)
+                await self._wait_for_news(left)
 
-    async def _hear(self, seconds: float) -> None:
+    async def _wait_for_news(self, seconds: float) -> None:
         """Returns with news, at the latest after a time."""
         # Before Python 3.12, `asyncio.wait_for` may take the end of its task for that of its time.
         with suppress(TimeoutError):
@@ -140,11 +140,11 @@ class MetadataSync:
         version = None
         if settings.enable_controller_mode:
             version = (await self._call(address, ExchangeBrokerHaInfo())).table_version
-        await self._take_settings(address)
-        await self._take_positions(address)
-        await self._take_modes_and_counts(address)
+        await self._copy_settings(address)
+        await self._copy_positions(address)
+        await self._copy_modes_and_counts(address)
         if settings.authentication_enabled:
-            await self._take_users(address)
+            await self._copy_users(address)
         if version is not None:
             # The master answers changes of its tables once its slaves have reported this.
             slave_id = self._broker.replication.slave_id
@@ -158,7 +158,7 @@ class MetadataSync:
             raise NetError("the master's log is not followed any more")
         return reply
 
-    async def _take_settings(self, address: str) -> None:
+    async def _copy_settings(self, address: str) -> None:
         topics = await self._call(address, GetAllTopicConfig())
         if topics.body is not None:
             self._tables.topics(topics.body)
@@ -166,7 +166,7 @@ class MetadataSync:
         if groups.body is not None:
             self._tables.groups(groups.body)
 
-    async def _take_positions(self, address: str) -> None:
+    async def _copy_positions(self, address: str) -> None:
         """Takes over offsets of groups, and how far timers and delay levels are."""
         tables, broker = self._tables, self._broker
         offsets = await self._call(address, GetAllConsumerOffset())
@@ -185,7 +185,7 @@ class MetadataSync:
         if not broker.replication.works_for_master:
             tables.progress(MasterProgress(timers, delay, asked_at, log_end))
 
-    async def _take_modes_and_counts(self, address: str) -> None:
+    async def _copy_modes_and_counts(self, address: str) -> None:
         """Takes over the modes of groups, and the counts of timers."""
         modes = await self._call(address, GetAllMessageRequestMode())
         if modes.body is not None:
@@ -195,7 +195,7 @@ class MetadataSync:
             if metrics.body:
                 self._tables.timer_metrics(bytes(metrics.body).decode())
 
-    async def _take_users(self, address: str) -> None:
+    async def _copy_users(self, address: str) -> None:
         """Takes over users and rules. A master that gives none leaves those that are here."""
         try:
             users = (await self._pool.call(address, AuthListUser(), TIMEOUT_MS)).body

@@ -98,23 +98,23 @@ class HaClient:
         while True:
             pause = RETRY_SECONDS
             if not self._replication.ha_address:
-                await self._ask()
+                await self._find_master_in_time()
             self._note_unknown()
             if self._replication.ha_address:
                 try:
                     await self._follow_once(self._replication.ha_address)
                 except (OSError, TimeoutError, NetError) as error:
                     if isinstance(error, OSError) and error.errno in NO_SPACE:
-                        self._say(f"what the master sends cannot be stored: {error}")
+                        self._warn_once(f"what the master sends cannot be stored: {error}")
                     else:
-                        self._say(self._unreachable(error))
-                        await self._ask()
+                        self._warn_once(self._unreachable(error))
+                        await self._find_master_in_time()
                 except LogsDiverged as diverged:
                     self._on_diverged(diverged.common_end)
                     pause = REFUSED_SECONDS
                 except OrbitError as error:
                     self._replication.refusal = str(error)
-                    self._say(f"does not follow {self._replication.ha_address}: {error}")
+                    self._warn_once(f"does not follow {self._replication.ha_address}: {error}")
                     # There may be room on the disk at any moment, and senders may wait for this slave.
                     pause = RETRY_SECONDS if isinstance(error, StoreUnavailable) else REFUSED_SECONDS
                 except Exception:
@@ -129,12 +129,12 @@ class HaClient:
         time = asyncio.get_running_loop().time()
         self._unknown_since = since = time if self._unknown_since is None else self._unknown_since
         if time - since >= UNKNOWN_SECONDS:
-            self._say(
+            self._warn_once(
                 f"no name server knows a master of {self._settings.broker_name}: start it, make a slave "
                 "of the group its master, or set haMasterAddress"
             )
 
-    async def _ask(self) -> None:
+    async def _find_master_in_time(self) -> None:
         """Asks the name servers where the master is now, but not at every try: it is a registration."""
         loop_time = asyncio.get_running_loop().time()
         if loop_time - self._asked_at >= ASK_SECONDS:
@@ -146,7 +146,7 @@ class HaClient:
         address = self._replication.ha_address
         return f"the master at {address} cannot be reached: {error or type(error).__name__}{hint}"
 
-    def _say(self, what: str) -> None:
+    def _warn_once(self, what: str) -> None:
         if what != self._said:
             log.warning("slave: %s", what)
         self._said = what

@@ -91,8 +91,8 @@ class ActingMaster:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._beat(), name="heartbeats")
-                tasks.create_task(self._come_back(), name="return as master")
-                tasks.create_task(self._look(), name="members of the group")
+                tasks.create_task(self._resume_as_master(), name="return as master")
+                tasks.create_task(self._watch_group(), name="members of the group")
                 tasks.create_task(self._deliver(), name="deliver for the master")
         finally:
             await self._pool.close()
@@ -102,7 +102,7 @@ class ActingMaster:
             await self._registrar.send_heartbeats()
             await asyncio.sleep(self._broker.settings.broker_heartbeat_interval / 1000)
 
-    async def _look(self) -> None:
+    async def _watch_group(self) -> None:
         broker = self._broker
         period = broker.settings.sync_broker_member_group_period / 1000
         while True:
@@ -311,7 +311,7 @@ class ActingMaster:
 
     # A master that comes back.
 
-    async def _come_back(self) -> None:
+    async def _resume_as_master(self) -> None:
         """Lets deliveries begin once a slave that acted has stopped and has published how far it got."""
         broker = self._broker
         try:
@@ -330,14 +330,14 @@ class ActingMaster:
         # The slave asks the name servers where this master has registered just now.
         await asyncio.sleep(RETURN_PERIODS * broker.settings.sync_broker_member_group_period / 1000)
         address = slaves[min(slaves)]
-        acted = await self._ask_how_far(address)
+        acted = await self._fetch_progress(address)
         late = self._now() + ENDING_MS
         while acted is not None and acted.is_open and self._now() < late:
             await asyncio.sleep(DELIVERY_STEP_SECONDS)
-            acted = await self._ask_how_far(address)
+            acted = await self._fetch_progress(address)
         if acted is not None:
             broker.adopt(acted, self._now())
 
-    async def _ask_how_far(self, address: str) -> ActedFor | None:
+    async def _fetch_progress(self, address: str) -> ActedFor | None:
         body = (await self._pool.call(address, GetAllDelayOffset(), TIMEOUT_MS)).body
         return self._broker.delay.adopt(bytes(body or b"").decode())

@@ -87,7 +87,7 @@ class RoleChanges:
             log.info("the role changes from %s to %s", broker.replication.role.value, change.role.value)
             await self._leave_role(change)
             try:
-                await self._take_role(change)
+                await self._change_role(change)
             except BaseException:
                 broker.replication.is_fenced = True
                 await self._replication.stop()
@@ -180,7 +180,7 @@ class RoleChanges:
 
     # The beginning of the new role.
 
-    async def _take_role(self, change: RoleChange) -> None:
+    async def _change_role(self, change: RoleChange) -> None:
         replication = self._broker.replication
         replication.epoch = max(replication.epoch, change.epoch)
         if change.role is Role.MASTER:
