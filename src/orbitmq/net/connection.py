@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol):
         self._on_requests = on_requests
         self._on_frames = on_frames
         self._admit = admit
-        self._take = None if on_frames is None else self._take_frames
+        self._take = None if on_frames is None else self._offer_frames
         self._on_closed = on_closed
         self._splitter = FrameSplitter(max_frame_bytes, max_body)
         self._unfinished = unfinished
@@ -205,7 +205,7 @@ class Connection(asyncio.Protocol):
         if self._is_unfinished or (splitter.pending_bytes and not commands):
             self._note_unfinished()
         if len(commands) == 1 and not inbox and not commands[0].flag & 1 and self._writable:
-            self._hand_over(commands)  # most reads are like this: nothing has to wait in the inbox
+            self._handle_inbox(commands)  # most reads are like this: nothing has to wait in the inbox
             return
         for command in commands:
             if command.flag & 1:
@@ -215,11 +215,11 @@ class Connection(asyncio.Protocol):
             else:
                 inbox.append(command)
         if inbox:
-            self._hand_over()
+            self._handle_inbox()
         elif self._out and take is not None:
             self.flush()
 
-    def _take_frames(self, data: bytes) -> int:
+    def _offer_frames(self, data: bytes) -> int:
         """Offers what was read to `on_frames` for as long as it takes some of it.
 
         Its answers leave in one write with those to the rest. A peer that is too slow for them is noticed in
@@ -253,7 +253,7 @@ class Connection(asyncio.Protocol):
         if self._unfinished is not None:
             self._is_unfinished = self._unfinished.note(self, self._splitter.pending_bytes)
 
-    def _hand_over(self, first: list[Command] | None = None) -> None:
+    def _handle_inbox(self, first: list[Command] | None = None) -> None:
         self._in_turn = True
         self._flushes.turns += 1
         inbox = self._inbox
@@ -297,7 +297,7 @@ class Connection(asyncio.Protocol):
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
         if self._inbox:
-            self._hand_over()
+            self._handle_inbox()
         if self._writable and not self._inbox and self._transport is not None and not self.is_closed:
             self._transport.resume_reading()
 

@@ -119,7 +119,7 @@ class ConnectionPool:
             try:
                 answer = await connection.submit(request, left_ms)
             except CallTimeout:
-                self._give_up_if_silent(connection, asked, timeout_ms)
+                self._abort_if_silent(connection, asked, timeout_ms)
                 raise CallTimeout(connection.peer.address, type(request).__name__, timeout_ms) from None
             if answer.code != ResponseCode.GO_AWAY or not may_go_away:
                 break
@@ -140,11 +140,11 @@ class ConnectionPool:
         except TimeoutError:
             if connection is None:
                 raise ConnectFailed(address, f"no answer within {timeout_ms:.0f} ms") from None
-            self._give_up_if_silent(connection, began, timeout_ms)
+            self._abort_if_silent(connection, began, timeout_ms)
             raise CallTimeout(address, type(request).__name__, timeout_ms) from None
         return connection, timeout_ms - (loop.time() - began) * 1000
 
-    def _give_up_if_silent(self, connection: Connection, since: float, timeout_ms: float) -> None:
+    def _abort_if_silent(self, connection: Connection, since: float, timeout_ms: float) -> None:
         """Ends a connection on which nothing at all came for long: the peer, or the way to it, is gone.
 
         The next caller shall not wait in vain on it.

@@ -80,7 +80,7 @@ class FirstByte(asyncio.Protocol):
         connection, transport = self._connection, self._transport
         if data[0] == CLIENT_HELLO:
             transport.pause_reading()
-            self._contexts.obtain(lambda context: self._go_on(context, data))
+            self._contexts.obtain(lambda context: self._start_tls(context, data))
         elif self._contexts.takes_plain:
             transport.set_protocol(cast("asyncio.Protocol", connection))
             connection.data_received(data)
@@ -88,7 +88,7 @@ class FirstByte(asyncio.Protocol):
             log.warning("closing %s: only TLS is taken here", connection.address)
             connection.abort("only TLS is taken")
 
-    def _go_on(self, context: ssl.SSLContext | None, data: bytes) -> None:
+    def _start_tls(self, context: ssl.SSLContext | None, data: bytes) -> None:
         connection, transport = self._connection, self._transport
         if connection.is_closed or transport.is_closing():
             return

@@ -86,7 +86,7 @@ class SignInReader:
         rest, self._buffer = self._buffer, b""
         return rest
 
-    def _take(self, size: int) -> bytes | None:
+    def _take_content(self, size: int) -> bytes | None:
         """The content of a message of so many bytes behind its opening; None where it is not whole."""
         whole = len(OPENING) + size
         if len(self._buffer) < whole:
@@ -101,13 +101,13 @@ class SignInReader:
 
     def challenge(self) -> bytes | None:
         """The master's nonce; None where the message is not whole."""
-        return self._take(NONCE_BYTES)
+        return self._take_content(NONCE_BYTES)
 
     def claim(self) -> Claim | None:
         """The slave's claim; None where the message is not whole."""
         fixed = NONCE_BYTES + PROOF_BYTES
         length = self._at(fixed, 1)
-        content = None if length is None else self._take(fixed + 1 + length)
+        content = None if length is None else self._take_content(fixed + 1 + length)
         if content is None:
             return None
         name = content[fixed + 1 :].decode("utf-8", "surrogateescape")
@@ -119,12 +119,12 @@ class SignInReader:
         if kind is None:
             return None
         if kind:
-            content = self._take(1 + PROOF_BYTES)
+            content = self._take_content(1 + PROOF_BYTES)
             return None if content is None else Verdict(content[1:])
         length = self._at(1, 2)
         if length is None:
             return None
         if length > MAX_TEXT_BYTES:
             raise BadStream(f"a reason of {length} bytes: no master of a broker group answers there")
-        content = self._take(3 + length)
+        content = self._take_content(3 + length)
         return None if content is None else Verdict(None, content[3:].decode("utf-8", "replace"))

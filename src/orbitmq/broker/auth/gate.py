@@ -216,7 +216,7 @@ class Gate:
             return False
         if user.user_type == UserType.SUPER:
             return True
-        return _ask_rules(name or "", self._table.rules(name or ""), access, host[:-4]) is None
+        return _refusal_by_rules(name or "", self._table.rules(name or ""), access, host[:-4]) is None
 
     def _decide(self, name: str | None, need: Need, command: Command, host: bytes) -> str | None:
         deciding = self._deciding(name, need, command, host)
@@ -257,7 +257,7 @@ def _steps(
     if user.user_status == UserStatus.DISABLE:
         return f"User:{name} is disabled."
     for number, access in enumerate(wanted, 1):
-        wrong = _ask_rules(name, rules, access, host)
+        wrong = _refusal_by_rules(name, rules, access, host)
         if wrong is not None:
             return wrong
         if number % DECISIONS_PER_STEP == 0:
@@ -265,7 +265,7 @@ def _steps(
     return None
 
 
-def _ask_rules(name: str, rules: Rules, access: Access, host: bytes) -> str | None:
+def _refusal_by_rules(name: str, rules: Rules, access: Access, host: bytes) -> str | None:
     source = ipaddress.ip_address(host) if host else None
     decision = rules.decide(access, source)
     if decision is Decision.ALLOW:

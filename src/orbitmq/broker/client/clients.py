@@ -197,7 +197,7 @@ class ClientTable:
         members = self.producers.get(group)
         if members is None or members.pop(connection_id, None) is None:
             return
-        _leave(self._produces, connection_id, group)
+        _drop_membership(self._produces, connection_id, group)
         if not members:
             del self.producers[group]
 
@@ -206,7 +206,7 @@ class ClientTable:
         consumers = self.consumers.get(group)
         if consumers is None or consumers.members.pop(connection_id, None) is None:
             return
-        _leave(self._consumes, connection_id, group)
+        _drop_membership(self._consumes, connection_id, group)
         if consumers.members:
             self._changed(consumers)
         else:
@@ -254,7 +254,7 @@ class ClientTable:
         return following
 
 
-def _leave(groups: dict[int, set[str]], connection_id: int, group: str) -> None:
+def _drop_membership(groups: dict[int, set[str]], connection_id: int, group: str) -> None:
     joined = groups.get(connection_id)
     if joined is not None:
         joined.discard(group)

@@ -107,14 +107,14 @@ class CheckBack:
         transactions = self._transactions
         transactions.note_stored()
         # Before the next copies take the place of those that it asks about.
-        if self._ask(now):
+        if self._send_questions(now):
             return True
         if self._round is None and now - self._began >= self._settings.transaction_check_interval:
             self._began = now
             self._round = _Round(transactions.window.start, transactions.end)
         if self._round is not None and self._slice(self._round, now):
             self._round = None
-        questions_left = self._ask(now)
+        questions_left = self._send_questions(now)
         transactions.note_positions(now)
         return self._round is not None or questions_left
 
@@ -183,7 +183,7 @@ class CheckBack:
             log.warning("half messages could not be copied; tried again in the next round")
         return ok
 
-    def _ask(self, now: int) -> bool:
+    def _send_questions(self, now: int) -> bool:
         """Sends questions about copies that can be read. True if there are more of them."""
         transactions = self._transactions
         end = transactions.end

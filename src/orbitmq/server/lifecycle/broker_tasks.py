@@ -68,7 +68,7 @@ class BrokerTasks:
         if not broker.replication.is_slave:
             yield from self._of_masters()
         yield PeriodicTask("expire order locks", ORDER_INTERVAL_MS, broker.expire_order_locks)
-        yield PeriodicTask("look after filters", FILTER_INTERVAL_MS, self._tend_filters)
+        yield PeriodicTask("look after filters", FILTER_INTERVAL_MS, self._expire_filters)
         yield PeriodicTask("sample statistics", 1_000, self._in_steps(broker.stats.tick))
         yield PeriodicTask("expire clients", CLIENT_INTERVAL_MS, self._expire_clients)
         yield PeriodicTask("expire locks", LOCK_INTERVAL_MS, broker.locks.expire)
@@ -147,7 +147,7 @@ class BrokerTasks:
         self._broker.run_pop_timers(now)
         self._after_step(now)
 
-    def _tend_filters(self, now: int) -> None:
+    def _expire_filters(self, now: int) -> None:
         self._broker.filters.tend(self._broker.clients.subscription, now)
         self._start(self._table_writer.save(self._broker.filters.NAME))
 

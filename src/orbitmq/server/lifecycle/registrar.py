@@ -151,15 +151,15 @@ class Registrar:
 
     async def withdraw(self) -> None:
         """Takes the broker out of the routes under its present id, before it comes back under another."""
-        await self._leave()
+        await self._unregister()
 
     async def unregister(self) -> None:
         """Unregisters from all name servers; registrations under way end before."""
         self._stopped = True
-        await self._leave()
+        await self._unregister()
         await self._pool.close()
 
-    async def _leave(self) -> None:
+    async def _unregister(self) -> None:
         await self._background.stop()
         request = registration.unregister(self._broker.identity)
 

@@ -28,9 +28,9 @@ class RouteAsker:
     async def ask(self, topics: Iterable[str]) -> None:
         """Looks up these topics and updates the table."""
         for topic in topics:
-            await self._ask(topic)
+            await self._look_up(topic)
 
-    async def _ask(self, topic: str) -> None:
+    async def _look_up(self, topic: str) -> None:
         try:
             self._routes.learn(topic, await self._names.route(topic))
         except OrbitError as error:

@@ -107,7 +107,7 @@ class Metrics:
         async with self._lock:
             if self._is_closed:
                 return HttpResponse(HTTPStatus.SERVICE_UNAVAILABLE, b"the broker stops\n")
-            scrape = await self._take()
+            scrape = await self._sample()
             loop = asyncio.get_running_loop()
             body = await loop.run_in_executor(self._executor, self._written, scrape, open_metrics, zipped)
         headers = {"Content-Encoding": "gzip"} if zipped else {}
@@ -119,7 +119,7 @@ class Metrics:
         async with self._lock:
             pass
 
-    async def _take(self) -> Scrape:
+    async def _sample(self) -> Scrape:
         scrape = Scrape(self._now(), [], {})
         off = {name for name, family in FAMILIES.items() if not family.switch(self._settings)}
         slices = _Slices(self)
@@ -156,7 +156,7 @@ class Metrics:
     # In the thread.
 
     def _written(self, scrape: Scrape, open_metrics: bool, zipped: bool) -> bytes:
-        self._look_up(scrape)
+        self._look_up_times(scrape)
         settings = self._settings
         exposition = Exposition(
             common_labels(settings, self._broker.identity.cluster, self._broker.identity.name),
@@ -171,7 +171,7 @@ class Metrics:
         text = exposition.text(open_metrics=open_metrics)
         return gzip.compress(text, GZIP_LEVEL) if zipped else text
 
-    def _look_up(self, scrape: Scrape) -> None:
+    def _look_up_times(self, scrape: Scrape) -> None:
         wanted = {
             position
             for sample in scrape.found

@@ -318,7 +318,7 @@ class PendingReplies:
             mine.leave(waiting)
             if not mine:
                 del self._by_connection[waiting.connection_id]
-        self._leave(waiting)
+        self._remove(waiting)
         waiting.complete(Outcome(timed_out, waiting.answers, waiting.value, waiting.error))
 
     def _uncount(self, waiting: PendingReply) -> None:
@@ -331,15 +331,15 @@ class PendingReplies:
         elif waiting.timer is not None:
             waiting.timer.cancel()
 
-    def _leave(self, waiting: PendingReply) -> None:
+    def _remove(self, waiting: PendingReply) -> None:
         self._stop_work(waiting)
         for condition in waiting.wait.on:
             if isinstance(condition, DataAt):
-                self._leave_queue(waiting, condition)
+                self._remove_from_queue(waiting, condition)
             elif isinstance(condition, Signal):
                 self._signals.pop(condition, None)
 
-    def _leave_queue(self, waiting: PendingReply, condition: DataAt) -> None:
+    def _remove_from_queue(self, waiting: PendingReply, condition: DataAt) -> None:
         key = (condition.topic, condition.queue_id)
         entries = self._by_queue.get(key)
         if entries is not None and entries.pop(waiting, None) is not None and not entries:
@@ -361,7 +361,7 @@ class PendingReplies:
                 and (condition.accepts is None or condition.accepts(max_offset - 1))
             ]
             for waiting, condition in met:
-                self._leave_queue(waiting, condition)
+                self._remove_from_queue(waiting, condition)
                 woken += 1
                 if woken <= WAKES_PER_ROUND and not self._late:
                     self._met(waiting)
@@ -434,7 +434,7 @@ class PendingReplies:
             waiting.left = 0
             self._uncount(waiting)
             self._stop_clock(waiting)
-            self._leave(waiting)
+            self._remove(waiting)
 
     def end_all(self, *kinds: type[Condition]) -> None:
         """Ends every call as if its time were over: the server stops.
