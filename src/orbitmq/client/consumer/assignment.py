@@ -134,7 +134,7 @@ class Assignment:
             ours = await self._locks.lock(new)
             complete = len(ours) == len(new)
             new = [queue for queue in new if queue in ours]
-        complete = await self._take(topic, new) and complete
+        complete = await self._start_pulls(topic, new) and complete
         if lost or new:
             self._share_limits(topic)
         return complete
@@ -173,7 +173,7 @@ class Assignment:
 
     # Taking and giving up.
 
-    async def _take(self, topic: str, queues: Sequence[MessageQueue]) -> bool:
+    async def _start_pulls(self, topic: str, queues: Sequence[MessageQueue]) -> bool:
         """Begins to pull queues; false where it is not known of each where to begin."""
         instance = self._session.instance
         offsets = await asyncio.gather(*map(self._start_offset, queues), return_exceptions=True)

@@ -144,12 +144,12 @@ class OrderedConsumption:
             return
         self._leaving[held.queue] = line.task
         if line.task.done():
-            await self._leave(held.queue, line.task)
+            await self._unlock_when_done(held.queue, line.task)
         else:
-            work = self._leave(held.queue, line.task)
+            work = self._unlock_when_done(held.queue, line.task)
             self._session.instance.tasks.start(work, f"unlocking of {held.queue}")
 
-    async def _leave(self, queue: MessageQueue, task: asyncio.Task[None]) -> None:
+    async def _unlock_when_done(self, queue: MessageQueue, task: asyncio.Task[None]) -> None:
         await asyncio.wait([task])
         if self._leaving.get(queue) is task:
             del self._leaving[queue]

@@ -166,10 +166,10 @@ class ClientInstance:
         leaving += [UnregisterClient(self.client_id, None, row.group_name) for row in consumers]
         connected = set(self._pool.addresses)
         brokers = [address for address in self.routes.addresses(slaves=True) if address in connected]
-        await asyncio.gather(*(self._leave(address, leaving) for address in brokers))
+        await asyncio.gather(*(self._unregister(address, leaving) for address in brokers))
         await self._pool.close()
 
-    async def _leave(self, address: str, leaving: list[UnregisterClient]) -> None:
+    async def _unregister(self, address: str, leaving: list[UnregisterClient]) -> None:
         try:
             async with asyncio.timeout(1):
                 for request in leaving:

@@ -81,7 +81,7 @@ class BulkSend:
         if isinstance(messages, AsyncIterable):
             async for message in messages:
                 check_message(message)
-                if not await self._take(message):
+                if not await self._join(message):
                     return
         else:
             for message in messages:
@@ -89,7 +89,7 @@ class BulkSend:
                 # Most messages only join their sender: no reason to wait for anything.
                 sender = self._sender_of(message)
                 joined = sender is not None and sender.join(message)
-                if not joined and not await self._take(message):
+                if not joined and not await self._join(message):
                     return
 
     async def _emptied(self) -> None:
@@ -97,7 +97,7 @@ class BulkSend:
         for sender in self._senders.values():
             await sender.emptied()
 
-    async def _take(self, message: Message) -> bool:
+    async def _join(self, message: Message) -> bool:
         """Waits until the message has joined its sender; false once something has failed."""
         if message.topic not in self._queues:
             self._queues[message.topic] = await self._sender.queues(message.topic)

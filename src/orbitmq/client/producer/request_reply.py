@@ -72,14 +72,14 @@ class Questions:
                 raise Refused(
                     ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
                 )
-            self._take(PushReplyMessageToClient.from_command(command))
+            self._handle_reply(PushReplyMessageToClient.from_command(command))
         except Refused as refused:
             return Command.refusal(refused, command.opaque)
         except (Malformed, OrbitError) as error:
             return Command.refusal(Refused(ResponseCode.SYSTEM_ERROR, str(error)), command.opaque)
         return Void().to_command(command.opaque)
 
-    def _take(self, push: PushReplyMessageToClient) -> None:
+    def _handle_reply(self, push: PushReplyMessageToClient) -> None:
         properties = decode_properties((push.properties or "").encode())
         correlation_id = properties.get(CORRELATION_ID)
         if correlation_id is None:

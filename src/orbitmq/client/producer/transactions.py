@@ -214,13 +214,13 @@ class TransactionProducer(Producer):
         others = []
         for command in commands:
             if command.code == CheckTransactionState.CODE:
-                self._take_question(connection, command)
+                self._handle_check(connection, command)
             else:
                 others.append(command)
         if others:
             super()._on_requests(connection, others)
 
-    def _take_question(self, connection: Connection, command: Command) -> None:
+    def _handle_check(self, connection: Connection, command: Command) -> None:
         instance = self._instance
         if instance is None or instance.is_closed:
             return

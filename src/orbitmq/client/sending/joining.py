@@ -76,7 +76,7 @@ class Joiner:
         unique_id, properties = self._preparation.entry(message, self._now_ms())
         key = (message.topic, queue, message.wait_store_ok)
         if not self._open and not self._full:
-            self._loop.call_soon(self._leave)
+            self._loop.call_soon(self._send_gathered)
         joined = self._open.get(key)
         size = ENTRY_BYTES + len(message.body) + len(properties)
         if joined is None or size > joined.room_bytes or len(joined.ids) >= MAX_MESSAGES:
@@ -96,7 +96,7 @@ class Joiner:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _leave(self) -> None:
+    def _send_gathered(self) -> None:
         """The turn is over: what has gathered leaves."""
         leaving = [*self._full, *self._open.values()]
         self._full.clear()
@@ -109,7 +109,7 @@ class Joiner:
     async def _send(self, joined: _Joined) -> None:
         try:
             if any(future.done() for future in joined.futures):
-                _leave_out_cancelled(joined)
+                _drop_cancelled(joined)
             if len(joined.ids) > 1:
                 first = joined.messages[0]
                 request = self._preparation.batch_of(
@@ -148,7 +148,7 @@ class Joiner:
                 future.set_result(single_result(reply, chosen, unique_id))
 
 
-def _leave_out_cancelled(joined: _Joined) -> None:
+def _drop_cancelled(joined: _Joined) -> None:
     kept = [
         row
         for row in zip(joined.messages, joined.ids, joined.entries, joined.futures, strict=True)
