@@ -94,7 +94,7 @@ class Redrive:
         doubtful = bool(await journal.do(journal.under_way, run_id))
         while not problem and run_id not in self._stopping:
             if doubtful:
-                doubtful = not await self._look_for(run_id)
+                doubtful = not await self._find_under_way(run_id)
                 if doubtful:
                     await asyncio.sleep(PAUSE_SECONDS)
                 continue
@@ -208,7 +208,7 @@ class Redrive:
         )
         return reply.msg_id
 
-    async def _look_for(self, run_id: str) -> bool:
+    async def _find_under_way(self, run_id: str) -> bool:
         """Asks brokers for the dead letters under way; those that are not there are planned again.
 
         False: brokers do not answer.

@@ -68,7 +68,7 @@ class GroupSurvey:
         return [one for one in self.members if one.at.broker_id and not one.error and make in ("", one.make)]
 
 
-async def look_at(admin: Admin, at: BrokerAt) -> Member:
+async def read_member(admin: Admin, at: BrokerAt) -> Member:
     """A broker's answers about itself."""
     try:
         figures = (await admin.call(at.address, GetBrokerRuntimeInfo())).body.table
@@ -81,7 +81,7 @@ async def look_at(admin: Admin, at: BrokerAt) -> Member:
 async def survey(admin: Admin, cluster: str | None = None, group: str | None = None) -> list[GroupSurvey]:
     """All groups, of a cluster, or the one of a name. Raises NoBroker."""
     brokers = await admin.brokers(cluster, group)
-    members = await admin.each(brokers, lambda at: look_at(admin, at))
+    members = await admin.each(brokers, lambda at: read_member(admin, at))
     names = sorted({one.name for one in brokers})
     return [GroupSurvey(name, tuple(one for one in members if one.at.name == name)) for name in names]
 

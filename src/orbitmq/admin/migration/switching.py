@@ -21,8 +21,8 @@ from orbitmq.admin.migration.survey import (
     Member,
     behind,
     consumed,
-    look_at,
     queue_ends,
+    read_member,
     survey_one,
     topics_of,
 )
@@ -217,7 +217,7 @@ class Switch:
 
     async def _both(self, record: SwitchRecord) -> tuple[Member, Member]:
         found = [
-            await look_at(self._admin, BrokerAt("", record.group, number, address))
+            await read_member(self._admin, BrokerAt("", record.group, number, address))
             for number, address in enumerate((record.master, record.target))
         ]
         for member in found:
@@ -258,10 +258,10 @@ class Switch:
                 self._say(f"stop {record.master} now, in order; waiting until it is gone")
                 was_noted = True
             # The broker's own messages (delays, timers) still go into its log.
-            with_log = await look_at(self._admin, BrokerAt("", record.group, 0, record.master))
+            with_log = await read_member(self._admin, BrokerAt("", record.group, 0, record.master))
             record.log_end = max(record.log_end, with_log.log_end)
             await asyncio.sleep(LOOK_SECONDS)
-        target = await look_at(self._admin, BrokerAt("", record.group, 1, record.target))
+        target = await read_member(self._admin, BrokerAt("", record.group, 1, record.target))
         if target.error:
             raise Stopped(
                 f"{record.target} does not answer: {target.error}. Bring it back, and run the command again"
@@ -297,7 +297,7 @@ class Switch:
             )
         if record.to == ORBITMQ:
             role = record.broker_role if record.broker_role != "SLAVE" else "ASYNC_MASTER"
-            target = await look_at(self._admin, BrokerAt("", record.group, 1, record.target))
+            target = await read_member(self._admin, BrokerAt("", record.group, 1, record.target))
             if target.error:
                 raise Stopped(
                     f"{record.target} does not answer: {target.error}. Run the command again once it does"

@@ -244,7 +244,7 @@ class ChunkedView:
         while len(held) < wanted:
             held += self._chunk(position + len(held))
         self._held, self._first = held, position
-        self._ask_ahead(position + len(held))
+        self._read_ahead(position + len(held))
         return held, position
 
     def _chunk(self, begin: int) -> bytes:
@@ -258,7 +258,7 @@ class ChunkedView:
             raise OSError(f"{self._folder.path(self._name)} ends at {begin}, before its {self.size} bytes")
         return chunk
 
-    def _ask_ahead(self, begin: int) -> None:
+    def _read_ahead(self, begin: int) -> None:
         if self._ahead is None and begin < self.size:
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "orbitmq-chunks")

@@ -138,9 +138,9 @@ class QueuePuller:
         connection = _idle.take(self._queue.address, self._connecting)
         try:
             while self._cursor < self._work.to_queue_offset:
-                self._ask_ahead(connection)
+                self._pull_ahead(connection)
                 while self._cursor not in self._held:
-                    self._take_answer(connection)
+                    self._receive(connection)
                 asked_to, reply = self._held.pop(self._cursor)
                 answer = self._accept(reply, asked_to)
                 if answer is not None:
@@ -149,7 +149,7 @@ class QueuePuller:
                 if self._cursor < asked_to and not self._under_way and not self._held:
                     self._next_to_ask = self._cursor
                 elif self._cursor < asked_to:
-                    self._ask(connection, self._cursor, asked_to)
+                    self._send_pull(connection, self._cursor, asked_to)
             _idle.give_back(connection, self._connecting)
             connection = None  # type: ignore[assignment]
         finally:
@@ -157,14 +157,14 @@ class QueuePuller:
             if connection is not None:
                 connection.close()
 
-    def _ask_ahead(self, connection: BlockingConnection) -> None:
+    def _pull_ahead(self, connection: BlockingConnection) -> None:
         end = self._work.to_queue_offset
         while self._next_to_ask < end and len(self._under_way) + len(self._held) < self._ahead:
             to = end if self._is_filtered else min(end, self._next_to_ask + self._count)
-            self._ask(connection, self._next_to_ask, to)
+            self._send_pull(connection, self._next_to_ask, to)
             self._next_to_ask = to
 
-    def _ask(self, connection: BlockingConnection, low: int, high: int) -> None:
+    def _send_pull(self, connection: BlockingConnection, low: int, high: int) -> None:
         request = pull_request(
             self._queue,
             low,
@@ -175,7 +175,7 @@ class QueuePuller:
         )
         self._under_way[connection.send(request)] = (low, high, request)
 
-    def _take_answer(self, connection: BlockingConnection) -> None:
+    def _receive(self, connection: BlockingConnection) -> None:
         command = connection.receive(TIMEOUT_MS)
         asked = self._under_way.pop(command.opaque, None)
         if asked is not None:

@@ -100,7 +100,7 @@ class QueueSenders:
             if sender.under_way is None:
                 self._send(sender)
             else:
-                self._take_answer()
+                self._receive()
         sender.held.append(message)
         size = message.size_bytes
         sender.held_bytes += size
@@ -122,7 +122,7 @@ class QueueSenders:
                     self._send(sender)
             if not self._under_way:
                 return
-            self._take_answer()
+            self._receive()
 
     def store_now(self, message: Outgoing) -> None:
         """Sends one message by itself and returns once it is stored."""
@@ -202,7 +202,7 @@ class QueueSenders:
             version = self._versions[address] = connection.receive(ANSWER_MS).version or VERSION
         return version
 
-    def _take_answer(self) -> None:
+    def _receive(self) -> None:
         """Waits for one answer of the broker that has been asked first."""
         connection, asked = next(iter(self._under_way.items()))
         try:

@@ -64,10 +64,12 @@ class Seen:
                     asked.setdefault(address, []).append((request, message))
         for address, questions in asked.items():
             for start in range(0, len(questions), AHEAD):
-                self._ask(address, questions[start : start + AHEAD], found)
+                self._query(address, questions[start : start + AHEAD], found)
         return [message for message in messages if message.row not in found]
 
-    def _ask(self, address: str, questions: Sequence[tuple[QueryMessage, Outgoing]], found: set[int]) -> None:
+    def _query(
+        self, address: str, questions: Sequence[tuple[QueryMessage, Outgoing]], found: set[int]
+    ) -> None:
         connection = self._connections.to(address)
         waiting = {connection.send(request): (request, message) for request, message in questions}
         while waiting:

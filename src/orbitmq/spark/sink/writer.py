@@ -181,7 +181,7 @@ def _write_missing(
     senders: QueueSenders, seen: Seen, messages: Iterator[Outgoing], counts: Counts, indexed: set[str]
 ) -> None:
     """Looks all messages up and sends those that are not there. Those of `indexed` topics are searchable."""
-    while chunk := _take(messages, LOOKED_UP_TOGETHER):
+    while chunk := _next_messages(messages, LOOKED_UP_TOGETHER):
         new_topics = {message.topic for message in chunk} - indexed
         if new_topics:
             seen.wait_until_indexed(new_topics)
@@ -193,7 +193,7 @@ def _write_missing(
     senders.finish()
 
 
-def _take(messages: Iterator[Outgoing], count: int) -> list[Outgoing]:
+def _next_messages(messages: Iterator[Outgoing], count: int) -> list[Outgoing]:
     taken = []
     for message in messages:
         taken.append(message)

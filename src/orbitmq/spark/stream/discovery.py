@@ -70,7 +70,7 @@ class Watch:
         began = self.clock_ms()
         while True:
             try:
-                view = self._look()
+                view = self._discover()
                 if not complete or not view.silent:
                     return view
                 error: Exception = SparkSourceError(
@@ -86,7 +86,7 @@ class Watch:
             self.log_once(f"waiting for the cluster: {error}")
             self.sleep(PAUSE_S)
 
-    def _look(self) -> View:
+    def _discover(self) -> View:
         queues = []
         for topic in self._selected_topics():
             queues += self._cluster.queues_of(topic) or []

@@ -166,10 +166,10 @@ class Follower:
                 ends[name] = high
         for name in sorted(known.keys() - view.bounds.keys()):
             ends[name] = known[name]
-        self._look_for_the_missing({name: known[name] for name in known.keys() - view.bounds.keys()}, view)
+        self._check_missing({name: known[name] for name in known.keys() - view.bounds.keys()}, view)
         return ends
 
-    def _look_for_the_missing(self, known: Offsets, view: View) -> None:
+    def _check_missing(self, known: Offsets, view: View) -> None:
         """Tells queues whose broker is away from those that their broker no longer has."""
         names = sorted(name for name in known if _broker_of(name) not in view.silent)
         for found in self._missed.keys() - set(names):

@@ -66,7 +66,7 @@ class Recorder:
                 return None
             changes, size = self._changed(path, name)
             real(fd)
-            self._take(name, changes, size)
+            self._write(name, changes, size)
             return None
 
         return sync
@@ -93,7 +93,7 @@ class Recorder:
                     record.close()
         return changes, size
 
-    def _take(self, name: str, changes: list[tuple[int, bytes]], size: int) -> None:
+    def _write(self, name: str, changes: list[tuple[int, bytes]], size: int) -> None:
         target = self._record / name
         with self._lock:
             target.parent.mkdir(parents=True, exist_ok=True)

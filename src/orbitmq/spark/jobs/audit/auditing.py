@@ -67,7 +67,7 @@ def run(options: AuditOptions, ui: JobUi = QUIET) -> AuditResult:
     asked = {"stores": options.stores, "checks": options.checks, "index_slots": options.index_slots}
     places = [LakeLocation(store, dict(options.storage_options)) for store in options.stores]
     with checkpoint(options.setup.checkpoint, "audit", asked, beside=places) as kept:
-        files = tables.look_at(
+        files = tables.list_files(
             options.stores,
             split_bytes=options.split_bytes,
             index_slots=options.index_slots,

@@ -72,7 +72,7 @@ class Files:
     """Of stores that were not stopped in order: from which store time on a start makes queues anew."""
 
 
-def look_at(paths: Sequence[str], *, split_bytes: int, index_slots: int, storage: Storage) -> Files:
+def list_files(paths: Sequence[str], *, split_bytes: int, index_slots: int, storage: Storage) -> Files:
     """Lists what is there. Raises NotAStore, BadOption, SparkSourceError, OSError."""
     options = OfflineOptions(
         tuple(paths), split_bytes=split_bytes, storage_options=storage, internal_topics=True
@@ -81,9 +81,9 @@ def look_at(paths: Sequence[str], *, split_bytes: int, index_slots: int, storage
     urls = [store.root.url for store in stores]
     files = Files(urls, [], [], [], {})
     for store in stores:
-        _look_at_end(store.root, files)
-        _look_at_queues(store, files, storage)
-        _look_at_index(store.root, files, index_slots, storage)
+        _note_end(store.root, files)
+        _list_queues(store, files, storage)
+        _list_index(store.root, files, index_slots, storage)
         read_offsets(store.root, files)
     named = OfflineOptions(
         tuple(urls),
@@ -103,7 +103,7 @@ def look_at(paths: Sequence[str], *, split_bytes: int, index_slots: int, storage
     return files
 
 
-def _look_at_end(root: Folder, files: Files) -> None:
+def _note_end(root: Folder, files: Files) -> None:
     """True if the store is live, was killed, or is a copy of such a store: it has a file `abort` then."""
     if "abort" not in root.files(""):
         return
@@ -115,7 +115,7 @@ def _look_at_end(root: Folder, files: Files) -> None:
     files.rebuilt_from_ms[root.url] = min(log_ms, queues_ms) - REBUILT_BEFORE_MS
 
 
-def _look_at_queues(store: Store, files: Files, storage: Storage) -> None:
+def _list_queues(store: Store, files: Files, storage: Storage) -> None:
     root = store.root
     for topic in root.folders(CONSUME_QUEUE):
         for queue in root.folders(f"{CONSUME_QUEUE}/{topic}"):
@@ -143,7 +143,7 @@ def _look_at_queues(store: Store, files: Files, storage: Storage) -> None:
             ]
 
 
-def _look_at_index(root: Folder, files: Files, slots: int, storage: Storage) -> None:
+def _list_index(root: Folder, files: Files, slots: int, storage: Storage) -> None:
     names = sorted(
         (name, size)
         for name, size in root.files("index").items()
