@@ -109,7 +109,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """Where the programs are."""
+    """Paths of the programs."""
 
     jars: Path
     java: str
@@ -121,7 +121,7 @@ class Installed:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a broker lives: it may be started there again."""
+    """Folder of a broker: it may be started there again."""
 
     folder: Path
     namesrv_port: int

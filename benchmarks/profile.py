@@ -1,4 +1,4 @@
-"""Where the broker's CPU time goes, by what one read brings it: `python -m benchmarks.profile`.
+"""The broker's CPU time per message, for each kind of burst: `python -m benchmarks.profile`.
 
 A loader that speaks frames sends the same burst again and again and waits for its answers, so that a read of
 the broker's brings as many requests as a burst has. The figure is the CPU time of the broker's whole process,

@@ -10,7 +10,7 @@ import click
 CONSUMING = frozenset({"push", "orderly", "pop", "pull"})
 """Loads that read a topic which was filled before."""
 ALONE = frozenset({"recovery", "catch-up"})
-"""What is measured by this program, on a broker that is started for it."""
+"""Measurements by this program, on a broker that is started for them."""
 
 
 @dataclass(frozen=True, slots=True)

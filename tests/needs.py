@@ -1,7 +1,7 @@
 """Things that tests need and a machine may lack: one list, and what becomes of a test that misses something.
 
 A test says `@pytest.mark.needs("openssl")`, a fixture `need("java", "mvn")`. Without it the test is skipped,
-and the end of the run says so in capitals. Where ORBITMQ_REQUIRE_PEERS=1 is set, as `.ci/run` does, every
+and the end of the run says so in capitals. If ORBITMQ_REQUIRE_PEERS=1 is set, as `.ci/run` does, every
 test that would be skipped fails, for this or any other reason, but for those on the list `EXCUSED`.
 """
 
@@ -157,7 +157,7 @@ def is_required() -> bool:
 
 
 def excuse(reason: str) -> str | None:
-    """Why a test may be skipped for this reason all the same, or None."""
+    """The ground on which a test may be skipped for this reason all the same, or None."""
     return next((why for pattern, why in EXCUSED.items() if re.search(pattern, reason)), None)
 
 

@@ -113,7 +113,7 @@ class Probe:
         return self.connection.call(request, PATIENCE_MS)
 
     def max_offset(self, topic: str, queue_id: int = 0) -> int:
-        """Where a queue ends."""
+        """End of a queue."""
         offset: int = self.call(GetMaxOffset(topic, queue_id)).offset
         return offset
 

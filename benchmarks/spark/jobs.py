@@ -24,7 +24,7 @@ TITLES = {"kafka": "Kafka", "online": "OrbitMQ", "offline": "OrbitMQ, from its f
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Where the records are."""
+    """Addresses and paths of the records."""
 
     kafka: str
     namesrv: str

@@ -110,7 +110,7 @@ def test_without_handles_others_go_on_and_there_are_some_again_later(broker: Loc
     async def run() -> None:
         async with pool_of() as pool:
             await pool.call(broker.broker, send("first", 0), timeout_ms=60_000)
-            # Where the first file of a queue cannot be made nothing more is taken.
+            # If the first file of a queue cannot be made, nothing more is accepted.
             async with asyncio.timeout(60):
                 while True:
                     if list(queue.glob("*")):

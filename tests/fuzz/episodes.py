@@ -56,7 +56,7 @@ ID = "UNIQ_KEY\x017F000001ABCD"
 HALF = f"TRAN_MSG\x01true\x02PGROUP\x01PG\x02{ID}"
 BASES = ("", ID, ID, ID, HALF, HALF, f"DELAY\x013\x02{ID}", f"{ID}\x02TAGS\x01TagA")
 LENGTHS = (0, 4, 8, 12, 20, 28, 36, 84, 88, 96, 100, 108, 112)
-"""Where records have their numbers, whatever their hosts."""
+"""Places of the numbers in records, whatever their hosts."""
 
 
 def episode(run: Episode) -> Episode:

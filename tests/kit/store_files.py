@@ -19,7 +19,7 @@ TIME_MS = 1_760_000_000_000
 
 @dataclass
 class Put:
-    """Where a message was put."""
+    """Place of a message."""
 
     physical_offset: int
     size: int

@@ -84,7 +84,7 @@ def brokers(
 
 
 def known(broker: RealBroker) -> list[object]:
-    """Where messages are found, and how they were counted."""
+    """Places of messages, and their counts."""
     store, totals = broker.store, broker.broker.stats.totals
     ends = [store.max_offset("TopicTest", queue_id) for queue_id in range(4)]
     return [

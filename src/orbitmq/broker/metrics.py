@@ -350,7 +350,7 @@ def _lag_of_queues(broker: Broker, group: str, topic: str, found: _Lag) -> Itera
         next_pop = broker.points.next_offset(topic, group, queue_id)
         committed = next_pop if next_pop >= 0 else offsets.get(group, topic, queue_id)
         if committed < 0:
-            # Where it will begin is the consumer's choice: nothing is owed to it yet.
+            # The consumer chooses where it begins: nothing is owed to it yet.
             continue
         low = max(0, store.min_offset(topic, queue_id))
         committed = min(max(committed, low), end)

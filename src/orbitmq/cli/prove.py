@@ -47,7 +47,7 @@ Examples:
 
 \b
 Exit code 0: every promise was kept; 1: one was broken, and what the broker left is kept.
-What the broker beside it breaks is counted and does not change the exit code."""
+Breaches by the broker beside it are counted and do not change the exit code."""
 )
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Option file of the broker.")
 @click.option(

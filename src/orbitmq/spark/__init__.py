@@ -1,6 +1,6 @@
 """OrbitMQ for PySpark: `spark.read.format("orbitmq")`.
 
-Spark finds the source by itself through the module `pyspark_orbitmq`. Where it does not (one broken
+Spark finds the source by itself through the module `pyspark_orbitmq`. If it does not (one broken
 `pyspark_*` package hides them all), `register(spark)` names it. Nothing here imports PySpark before it is
 needed, so that the compiled scanner can be used without it.
 """

@@ -83,7 +83,7 @@ class StoreFile(Protocol):
         ...
 
     def modified_ms(self) -> int:
-        """When the file was last written."""
+        """Time of the last write to the file."""
         ...
 
     def close(self) -> None:

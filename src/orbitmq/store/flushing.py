@@ -38,7 +38,7 @@ class Flushing:
 
     @property
     def unflushed_since(self) -> int:
-        """When the oldest message was stored that is not on the disk, in ms; -1 if all are.
+        """Store time of the oldest message that is not on the disk, in ms; -1 if all are.
 
         The log itself says so: a time noted beside it would be wrong while a flush is under way.
         """

@@ -136,7 +136,7 @@ class MessageStore:
     ) -> list[Appended]:
         """Stores messages and batches in order; one answer each, for those that cannot be stored as well.
 
-        Answers go into `answers`, if given, an empty list. Where this raises, for want of memory for
+        Answers go into `answers`, if given, an empty list. If this raises, for want of memory for
         instance, that list holds those of the first messages, and none of the others is stored: so who
         has to know what is in the log does not depend on this call's coming back.
         """
@@ -334,23 +334,23 @@ class MessageStore:
         return 0 if queue is None else queue.max_offset
 
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """When a message was stored, in ms; -1 if it is not there."""
+        """Store time of a message, in ms; -1 if it is not there."""
         return self._lookup.store_time(topic, queue_id, queue_offset)
 
     def store_time_at(self, physical_offset: int, size: int) -> int:
-        """When a record was stored, in ms; -1 if none is there. May be called in a thread; may block."""
+        """Store time of a record, in ms; -1 if none is there. May be called in a thread; may block."""
         return self._lookup.store_time_at(physical_offset, size)
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
-        """When the first message of a queue was stored, in ms; -1 without one."""
+        """Store time of the first message of a queue, in ms; -1 without one."""
         return self._lookup.earliest_time(topic, queue_id)
 
     def store_time_from(self, physical_offset: int) -> int:
-        """When the first record from a physical offset on was stored, in ms; -1 if none begins there."""
+        """Store time of the first record from a physical offset on, in ms; -1 if none begins there."""
         return self._lookup.store_time_from(physical_offset)
 
     def earliest_store_time(self) -> int:
-        """When the first message in the log was stored, in ms; -1 without one."""
+        """Store time of the first message in the log, in ms; -1 without one."""
         return self._lookup.earliest_store_time()
 
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int, upper: bool = False) -> int:

@@ -7,7 +7,7 @@ from orbitmq.console.decoding import BadSchema, Schema, UndecodableBody, decoder
 from tests.kit.order_schemas import ORDER, avro_body, avro_schema, protobuf_body, protobuf_schema
 
 HEAD = b"\0\0\0\0\7"
-"""What serializers of a schema registry put before a body."""
+"""Bytes that serializers of a schema registry put before a body."""
 
 
 def schema_of(fields: dict[str, Any]) -> Schema:

@@ -1,4 +1,4 @@
-"""What a name server reads of a broker's registration, in both forms, and what it refuses."""
+"""Registrations of brokers in both forms: reading them, and refusals."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ async def check_again(admin: Admin, broker: str, message_id: str) -> None:
 
 async def _open_of(admin: Admin, one: BrokerAt, budget: int, found: Transactions) -> None:
     ended: set[int] = set()
-    # Where decisions begin is asked first, and they are read last: a half message that is decided meanwhile
+    # The begin of decisions is asked first, and they are read last: a half message that is decided meanwhile
     # does not look open.
     first_decision = await _begin(admin, one, OP_HALF_TOPIC)
     first_half = await _begin(admin, one, HALF_TOPIC)

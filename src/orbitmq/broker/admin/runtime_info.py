@@ -17,7 +17,7 @@ NO_POOL_BUFFERS = 2147483647
 
 @dataclass(slots=True)
 class Uptime:
-    """When this broker started, and from when on it takes messages."""
+    """The time at which this broker started, and the time from which it takes messages."""
 
     boot_ms: int
     accept_sends_from_ms: int = 0

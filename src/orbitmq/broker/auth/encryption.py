@@ -1,7 +1,7 @@
 """Users' secrets, sealed where they are stored: Fernet of the package `cryptography`, its key in a file.
 
 Signatures are checked with the secrets themselves, so they have to be opened again and cannot be hashes.
-Where the package is not installed they are stored as they are, and what was sealed before is refused.
+If the package is not installed they are stored as they are, and secrets sealed before are refused.
 """
 
 from __future__ import annotations

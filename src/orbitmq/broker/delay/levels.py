@@ -22,7 +22,7 @@ class DelayLevels:
         self.highest = len(self.delay_ms)
 
     def due(self, level: int, stored_ms: int) -> int:
-        """When a message of a level is due that was stored at `stored_ms`."""
+        """Due time of a message of a level that was stored at `stored_ms`."""
         return stored_ms + self.delay_ms.get(level, 1_000)
 
     def reroute(self, topic: str, queue_id: int, properties: Mapping[str, str], now: int) -> Rerouted | None:

@@ -1,4 +1,4 @@
-"""When a timer message is due, and where in the wheel it waits until then: sums, and nothing else.
+"""Due times of timer messages, and their places in the wheel until then: sums, and nothing else.
 
 A sender says it by one of three properties. The broker rounds the time down to its precision (a second), so
 that slot `t` holds what is due in (t, t + precision], and keeps the rounded time as TIMER_OUT_MS. A message
@@ -52,7 +52,7 @@ def rounded(deliver_ms: int, precision_ms: int) -> int:
 
 
 def due_time(properties: Mapping[str, str], out_ms: int, stored_ms: int, precision_ms: int) -> int:
-    """When a stored message is due, to the millisecond where its properties say it.
+    """Due time of a stored message, to the millisecond if its properties say it.
 
     Never earlier than it was asked for: the end of its second where they do not.
     """

@@ -41,7 +41,7 @@ class OpenSlot:
         """By due time, oldest first."""
 
     def due_of(self, unit: TimerUnit) -> int:
-        """When a unit of this slot is due: its end, where the unit does not say it.
+        """Due time of a unit of this slot: the slot's end if the unit does not say it.
 
         Behind the end of the slot where the unit was written while slots were wider: the slot then stays open
         for so long.
@@ -127,7 +127,7 @@ class OpenSlot:
 
     @property
     def first_due_ms(self) -> int | None:
-        """When the first unit that was not taken is due; None without one."""
+        """Due time of the first unit that was not taken; None without one."""
         waiting = [due for units in (self._old, self._new) for due, positions in units.items() if positions]
         return min(waiting, default=None)
 

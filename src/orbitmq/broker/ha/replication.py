@@ -44,10 +44,10 @@ class TimedLog(Log, Protocol):
     """The log, with the times of its messages."""
 
     def store_time_from(self, physical_offset: int) -> int:
-        """When the first record from a physical offset on was stored, in ms; -1 if none begins there."""
+        """Store time of the first record from a physical offset on, in ms; -1 if none begins there."""
 
     def earliest_store_time(self) -> int:
-        """When the first message in the log was stored, in ms; -1 without one."""
+        """Store time of the first message in the log, in ms; -1 without one."""
 
 
 class Replication:

@@ -140,7 +140,7 @@ def get_min_offset(tables: OffsetTables, call: Call[GetMinOffset], now: int) -> 
 
 @handlers(GetEarliestMsgStoretime)
 def get_earliest_msg_storetime(tables: OffsetTables, call: Call[GetEarliestMsgStoretime], now: int) -> Result:
-    """When a queue's first message was stored; -1 without one."""
+    """Store time of a queue's first message; -1 without one."""
     topic, queue_id = call.request.topic, call.request.queue_id
     search = tables.store.search([(topic, queue_id)])
 

@@ -186,7 +186,7 @@ def _open(batch: OrderInfo, count: int) -> list[bool]:
 
 
 def _free_at(batch: OrderInfo) -> int:
-    """When nothing of the batch blocks its queue any more."""
+    """The time from which nothing of the batch blocks its queue."""
     offsets = _offsets(batch)
     hidden = batch.offset_next_visible_time or {}
     default = batch.pop_time + (batch.invisible_time or 0)

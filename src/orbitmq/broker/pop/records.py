@@ -244,7 +244,7 @@ class ReviveRecords:
 
 
 def _due_ms(point: PopCheckPoint) -> int:
-    """When a check point is to come."""
+    """The time at which a check point is to come."""
     return point.pop_time + point.invisible_time - ACK_LEAD_MS
 
 

@@ -396,7 +396,7 @@ class Reviver:
 
 
 def _in_turn_ms(record: StoredMessage) -> int:
-    """When a record was due that came out of the timers in its turn: all that was due earlier came before it.
+    """Due time of a record that came out of the timers in its turn: all that was due earlier came before it.
 
     0 for others: what is due when it is stored overtakes what waits.
     """

@@ -1,4 +1,4 @@
-"""When a message is given up, and how long it waits before each retry: one object for all of it."""
+"""The rule of when a message is given up, and of its pause before each retry: one object for all of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from orbitmq.client.core.outgoing_cy import MAX_DELAY_LEVEL
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPolicy:
-    """When a consumer gives a message up, and how long a message waits before it comes again.
+    """The rule of when a consumer gives a message up, and of the pause before it comes again.
 
         policy = DeadLetterPolicy(max_attempts=5, delay_levels=(3, 5, 9), dead_letter_on=(ValueError,))
         PushConsumer("billing", dead_letter_policy=policy)

@@ -271,12 +271,12 @@ class ReceivedMessage(Generic[T]):
 
     @property
     def born_timestamp_ms(self) -> int:
-        """When it was sent, by the sender's clock, ms since 1970."""
+        """Time of the send by the sender's clock, ms since 1970."""
         return self.record.born_timestamp
 
     @property
     def store_timestamp_ms(self) -> int:
-        """When it was stored, by the broker's clock, ms since 1970."""
+        """Time at which it was stored by the broker's clock, ms since 1970."""
         return self.record.store_timestamp
 
     @property

@@ -1,7 +1,7 @@
 """Messages that are published only if something else succeeds, such as a database transaction.
 
 The message is sent first, as a half message that nobody sees. Then the local transaction runs, and its
-outcome is sent to the broker. Where the broker hears nothing, it asks: any producer of the group has to be
+outcome is sent to the broker. If the broker hears nothing, it asks: any producer of the group has to be
 able to say what became of a message.
 """
 

@@ -1,7 +1,7 @@
 """Getting a message stored in spite of an outage: rounds of tries until its time is over.
 
 One round is all that Java's client does: a try, and others at once, at other brokers where there are any.
-Where a round fails for want of an answer, another one follows after a pause, which doubles each time and is
+If a round fails for want of an answer, another one follows after a pause, which doubles each time and is
 cut at random: the clients of a broker that comes back do not come all at once. A message that is tried again
 keeps its id.
 """

@@ -313,7 +313,7 @@ async def _user_states(call: Call[Any, Any], name: str) -> dict[str, Any]:
 
 
 async def _on_all(call: Call[Any, Any], change: Callable[[Admin, str], Awaitable[None]]) -> ChangedBrokers:
-    """Makes a change on every broker. Where one refuses, the problem names those that made it."""
+    """Makes a change on every broker. If one refuses, the problem names those that made it."""
     admin = call.cluster.admin
     failures: dict[str, OrbitError] = {}
 

@@ -9,7 +9,7 @@ import { VIEWS, viewOf } from "/static/views/all.js";
 
 async function begin() {
   const view = viewOf(place.value.view);
-  // Where the code of the view does not come in, the view itself shows the error.
+  // If the code of the view does not load, the view itself shows the error.
   const [found] = await Promise.all([get("/api/session"), load(language.value), view?.load().catch(() => {})]);
   if (!place.value.cluster && found.clusters.length) go(address(found.clusters[0], "overview"), { replace: true });
   session.value = found;

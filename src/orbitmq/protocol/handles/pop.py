@@ -82,7 +82,7 @@ class PopHandle:
 
     @property
     def visible_ms(self) -> int:
-        """When others of the group may get the message."""
+        """The time from which others of the group may get the message."""
         return self.pop_time + self.invisible_ms
 
     def to_text(self) -> str:

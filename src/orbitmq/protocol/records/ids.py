@@ -147,7 +147,7 @@ def parse_unique_id(text: str) -> UniqueId:
 
 
 def month_of(now_ms: int) -> tuple[int, int]:
-    """When the local month of a time began and the next one begins, in ms."""
+    """Beginning of the local month of a time, and that of the next one, in ms."""
     now = datetime.fromtimestamp(now_ms / 1000)
     first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     following = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)

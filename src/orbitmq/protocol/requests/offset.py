@@ -88,7 +88,7 @@ class StoretimeReply(Reply):
 
 @request(32)
 class GetEarliestMsgStoretime(Request[StoretimeReply]):
-    """When the oldest message of a queue was stored."""
+    """Store time of the oldest message of a queue."""
 
     topic: str
     queue_id: int

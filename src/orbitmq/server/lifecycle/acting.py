@@ -109,7 +109,7 @@ class ActingMaster:
             await asyncio.sleep(period)
             members = await self._registrar.members()
             is_slave = broker.replication.role is Role.SLAVE
-            # Where no name server answers, no route names an acting master either.
+            # If no name server answers, no route names an acting master either.
             acts = bool(members) and is_slave and min(members or ()) == broker.identity.broker_id
             if acts and not broker.replication.is_acting:
                 log.warning("the master of %s is away: this slave acts for it", broker.identity.name)

@@ -394,7 +394,7 @@ class BrokerServer:
         slave. The same role with another master or epoch is a change like others. Calls queue up.
 
         Raises RefusedValue for an id that does not go with the role, CannotListen where the HA port of a new
-        master is taken, StoreError or OSError where the store fails. Where it raises, the role is unknown.
+        master is taken, StoreError or OSError if the store fails. If it raises, the role is unknown.
         """
         await self._roles.change(change)
 

@@ -90,7 +90,7 @@ class Sampler:
     async def _oldest(
         self, one: BrokerAt, queue: MessageQueue, offsets: OffsetWrapper, reach: TopicOffset | None
     ) -> datetime | None:
-        """When the first message was stored that is not finished; None: none waits, or none can be read."""
+        """Store time of the first message that is not finished; None if none waits, or none can be read."""
         first = max(0, offsets.consumer_offset, reach.min_offset if reach else 0)
         if first >= offsets.broker_offset:
             return None

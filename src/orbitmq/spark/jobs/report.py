@@ -151,7 +151,7 @@ class Report:
     ) -> Self:
         """A line per series over the same `x`: numbers, or times as in tables.
 
-        None leaves a gap. Where there are more than 24 series the largest are drawn.
+        None leaves a gap. Of more than 24 series the largest are drawn.
         """
         from orbitmq.spark.jobs.charts import line_chart
 

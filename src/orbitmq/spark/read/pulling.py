@@ -229,7 +229,7 @@ class QueuePuller:
             self._recent.append(held)
             self._full_answers += 1
             if self._full_answers >= self._grow_after:
-                # Where that is held as well, the next step comes sooner.
+                # If that is held as well, the next step comes sooner.
                 self._count, self._grow_after = (
                     min(self._count * 2, MOST_COUNT),
                     max(4, self._grow_after // 2),

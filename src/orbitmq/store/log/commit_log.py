@@ -123,7 +123,7 @@ class CommitLog:
         return segments[index] if 0 <= index < len(segments) else None
 
     def stored_ms(self, physical_offset: int) -> int | None:
-        """When the record at a physical offset was stored; None if none is there."""
+        """Store time of the record at a physical offset; None if none is there."""
         size = int.from_bytes(self.read(physical_offset, 4), "big", signed=True)
         try:
             return int(read_header(self.read(physical_offset, max(0, size)))[6])

@@ -102,7 +102,7 @@ class Retention:
         self._has_looked = True
 
     def _written_ms(self, segment: Segment) -> int:
-        """When a segment was last written.
+        """Time of the last write to a segment.
 
         Files have it by the machine's clock, which may be set: those written after it was set back by an hour
         would go an hour early. Segments written since the start are dated by our own clock.

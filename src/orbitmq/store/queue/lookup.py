@@ -154,7 +154,7 @@ class Lookup:
         return record is not None and wanted.matches(properties_of(record, 0, len(record)))
 
     def store_time_at(self, physical_offset: int, size: int) -> int:
-        """When the record at a physical offset was stored, in ms; -1 if none is there."""
+        """Store time of the record at a physical offset, in ms; -1 if none is there."""
         try:
             return read_header(self._log.read(physical_offset, size))[6]
         except BadRecord:
@@ -171,7 +171,7 @@ class Lookup:
         return self._earliest[1]
 
     def store_time_from(self, physical_offset: int) -> int:
-        """When the first record from a physical offset on was stored, in ms; -1 if there is none. At the end
+        """Store time of the first record from a physical offset on, in ms; -1 if there is none. At the end
         of a segment that is the first one of the next.
         """
         stored = self._stored_at(physical_offset)

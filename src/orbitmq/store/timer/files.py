@@ -39,7 +39,7 @@ class TimerFiles:
         """No unit of the timer log before this position waits; the message of the one there that does, if it
         was looked for."""
         self._wanted: TimerMark | None = None
-        # Where messages are taken in anew, the log is not the one that the mark describes.
+        # If messages are scheduled anew, the log is not the one that the mark describes.
         self._flushed: TimerMark | None = check.mark if start.passed_to <= start.queue_offset else None
         self._counter = 0 if check.fields is None else check.fields.counter
         self._is_check_unsynced = False

@@ -1,4 +1,4 @@
-"""What a redrive may be asked for, and that a journal gives it back."""
+"""Choices for a redrive, and their way into a journal and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a redrive would do: which dead letters it would send, and what the group's filter does with them."""
+"""The plan of a redrive: the dead letters that it would send, and how the group's filter decides on them."""
 
 from __future__ import annotations
 

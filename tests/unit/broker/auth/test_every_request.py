@@ -60,7 +60,7 @@ BINARY_LIMIT = 1 << 15
 
 @dataclass
 class Place:
-    """Where things of bob are: what a request could name."""
+    """Places of things of bob that a request could name."""
 
     half: int
     """Physical offset of an open half message; its queue offset is 0."""

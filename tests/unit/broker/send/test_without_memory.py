@@ -1,7 +1,7 @@
-"""Where memory ends between what is stored and what is noted of it, nothing is delivered twice, or lost.
+"""If memory ends between what is stored and what is noted of it, nothing is delivered twice, or lost.
 
 Each allocation of a turn fails once, and in another run so do the fifty after it; the turn that follows has
-memory again. Where a store could not even take back what it had begun, it takes nothing more until it is
+memory again. If a store could not even take back what it had begun, it takes nothing more until it is
 opened again: so it is, after a crash.
 """
 

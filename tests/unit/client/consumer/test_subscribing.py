@@ -1,4 +1,4 @@
-"""What a consumer refuses to subscribe to, and the row of what it takes."""
+"""Subscriptions: those that a consumer refuses, and the row of those that it accepts."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_the_overview_and_its_events_are_those_of_the_broker(
     assert [(one["address"], one["state"]) for one in overview["brokers"]] == [
         (console_broker.broker, "active")
     ]
-    # Where looks take long, the next one comes after the longest pause, a minute.
+    # If looks take long, the next one comes after the longest pause, a minute.
     with api.stream("GET", "/api/clusters/here/overview/events", timeout=180) as events:
         assert events.headers["content-type"].startswith("text/event-stream")
         line = next(one for one in events.iter_lines() if one.startswith("data: "))

@@ -1,4 +1,4 @@
-"""Where topics are, and lists of them."""
+"""Routes of topics, and lists of topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where memory ends in a codec, the caller gets an error, and the process goes on.
+"""If memory ends in a codec, the caller gets an error, and the process goes on.
 
 Each allocation fails some hundred times in a process of its own: what is freed twice ends it sooner or later.
 """

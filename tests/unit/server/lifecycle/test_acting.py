@@ -244,7 +244,7 @@ async def test_a_slave_that_acts_by_mistake_does_none_of_the_work_of_a_master_th
 
 
 async def pop(pool: ConnectionPool, address: str, invisible_ms: int) -> list[Got]:
-    """What group G gets of topic T, for a while."""
+    """Messages of topic T that group G gets, for a while."""
     request = PopMessage("G", "T", -1, 32, invisible_ms, 0, 0, 1, exp_type="TAG", exp="*")
     return got_of(await pool.call(address, request), "T", "G")
 

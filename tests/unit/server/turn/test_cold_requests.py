@@ -88,7 +88,7 @@ class WatchedDisk(RealDisk):
         self.stalls: set[tuple[str, str]] = set()
         self.thread_reads = 0
         self.warm: dict[Path, list[tuple[int, int, str]]] = {}
-        """What a thread has read of a file, and for which request."""
+        """Reads of a file by a thread, and the request of each."""
         self.written: dict[Path, list[tuple[int, int]]] = {}
         self._found: set[tuple[Path, str]] = set()
         """Files that a thread has opened, and for which request."""

@@ -95,7 +95,7 @@ def test_a_second_writer_is_turned_away(tmp_path: Path) -> None:
         add(lake, 0, 10)
         with pytest.raises(LakeBusy), Lake.open(LakeLocation(str(tmp_path))):
             pass
-        # Where nothing locks, the manifest's number tells.
+        # If nothing locks, the manifest's number tells.
         other = Lake(lake.location, lake.storage, lake.state)
         add(lake, 10, 20)
         with pytest.raises(LakeBusy, match="meanwhile"):

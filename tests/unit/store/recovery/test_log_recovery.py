@@ -201,7 +201,7 @@ def test_whatever_an_earlier_process_says_it_could_not_flush_the_log_is_whole(
         opened(tmp_path)
 
 
-# Where reading begins.
+# The place at which reading begins.
 
 
 def test_after_a_crash_the_log_is_read_from_the_last_marks_on(tmp_path: Path) -> None:

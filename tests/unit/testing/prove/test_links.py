@@ -51,7 +51,7 @@ async def echo(name_of_this_process: str = "") -> AsyncIterator[Echo]:
 
 
 async def says_nothing(reader: asyncio.StreamReader) -> bool:
-    """True if nothing comes for a while. What comes is not lost for the next reader."""
+    """True if nothing comes for a while. Bytes that come are not lost for the next reader."""
     task = asyncio.ensure_future(reader.read(1))
     done, _ = await asyncio.wait({task}, timeout=0.3)
     task.cancel()

@@ -1,4 +1,4 @@
-// What pages say: errors with advice, empty lists, and short messages that go by themselves.
+// Notices of pages: errors with advice, empty lists, and short messages that go by themselves.
 import { html, signal } from "/static/html.js";
 import { t } from "/static/words.js";
 

@@ -80,7 +80,7 @@ function Search({ path }) {
     <div class="messages">${messages.map((one) => html`<${Message} key=${one.id + one.queueOffset} message=${one} open=${false} />`)}</div>`;
 }
 
-// What happened to one message, the earliest first; below it what holds now.
+// The life of one message, the earliest event first; below it what holds now.
 function Life({ cluster, path }) {
   const { value, error, loading, reload } = useLive(path, 0);
   const steps = { sent: t("sent"), waited: t("waited"), stored: t("stored"), delivered: t("delivered"), handled: t("handled"), retry: t("retry"), dead: t("dead letter"), resent: t("resent"), passed: t("passed"), waiting: t("still waiting") };
