@@ -303,6 +303,7 @@ NO_LIMITS = {
     "server.controller.zookeeper:MAX_CHANGES": "of one transaction; more of them are several",
     "server.controller.zookeeper:MAX_BYTES": "of one transaction; more of them are several",
     "protocol.records.compression:MAX_BODY_BYTES": "of readers; servers inflate no body",
+    "protocol.replication:MAX_PHYSICAL_OFFSET": "longer than any log: it tells strangers on the HA port",
     "protocol.records.message:MAX_TOPIC_BYTES": "a field of the format; names are limited above",
     "protocol.names:MAX_OFFSET": "a name",
     "protocol.names:MAX_RECONSUME_TIMES": "a name",

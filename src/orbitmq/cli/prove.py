@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from orbitmq.testing.prove.brokers import Given
+    from orbitmq.testing.prove.cluster_trial import ClusterPlan
     from orbitmq.testing.prove.seeds import Simulated
     from orbitmq.testing.prove.trial import Findings
 
@@ -143,24 +144,15 @@ def prove(
     broker_settings(ServerFlags(config=config, assignments=assignments), {"namesrvAddr": DEFAULT_NAMESRV})
     seed = random.SystemRandom().randint(1, 1 << 31) if seed is None else seed
     if cluster:
-        from orbitmq.cli.prove_cluster import options_of, prove_cluster
+        from orbitmq.cli.prove_cluster import options_of
         from orbitmq.testing.prove.cluster_trial import ClusterPlan
-        from orbitmq.testing.prove.faults import kinds_of
 
         is_timed = faults is None or ctx.get_parameter_source("seconds") is not ParameterSource.DEFAULT
-        if failover and not slaves:
-            raise click.UsageError("--failover needs somebody to take over: give --slaves 1 or more", ctx)
         plan = ClusterPlan(
             masters, slaves, namesrvs, mode, flush, failover, faults, seconds if is_timed else None,
             options_of(config, assignments), only,
         )  # fmt: skip
-        kinds = kinds_of(has_slaves=slaves > 0, has_controllers=failover)
-        for kind in only:
-            if kind not in kinds:
-                raise click.UsageError(f"such a cluster has no {kind!r}, but {', '.join(kinds)}", ctx)
-        with _Bar() if sys.stderr.isatty() else nullcontext(_quiet) as show:
-            code = prove_cluster(plan, seed, show, as_json)
-        ctx.exit(code)
+        ctx.exit(_break_cluster(ctx, plan, seed, as_json=as_json))
     held = _kill_one_broker(
         Given(config, assignments), seed, seconds, apache_home if beside else None, as_json=as_json
     )
@@ -185,6 +177,21 @@ def _kill_one_broker(
             print_findings(one)
     ours, *others = found
     return ours.is_kept and not any(other.failed for other in others)
+
+
+def _break_cluster(ctx: click.Context, plan: ClusterPlan, seed: int, *, as_json: bool) -> ExitCode:
+    """Breaks a cluster, prints the findings, and gives the exit code. Raises UsageError for a wrong plan."""
+    from orbitmq.cli.prove_cluster import prove_cluster
+    from orbitmq.testing.prove.faults import kinds_of
+
+    if plan.failover and not plan.slaves:
+        raise click.UsageError("--failover needs somebody to take over: give --slaves 1 or more", ctx)
+    kinds = kinds_of(has_slaves=plan.slaves > 0, has_controllers=plan.failover)
+    for kind in plan.only:
+        if kind not in kinds:
+            raise click.UsageError(f"such a cluster has no {kind!r}, but {', '.join(kinds)}", ctx)
+    with _Bar() if sys.stderr.isatty() else nullcontext(_quiet) as show:
+        return prove_cluster(plan, seed, show, as_json)
 
 
 def _check_cluster_flags(ctx: click.Context, cluster: bool) -> None:

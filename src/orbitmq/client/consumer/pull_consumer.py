@@ -19,6 +19,7 @@ from orbitmq.client.core.reading import read_messages
 from orbitmq.client.core.routes import address_to_read
 from orbitmq.client.core.subscription import Wanted, subscription
 from orbitmq.net.errors import ConnectFailed, NetError
+from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import MASTER_ID
 from orbitmq.protocol.codes import ResponseCode
@@ -136,22 +137,8 @@ class PullConsumer(ClientOptions):
         if timeout_ms is not None:
             check_number("pull", "timeout_ms", timeout_ms, 1)
         filtered = subscription(queue.topic, tags, now_ms())
+        request = self._request(queue, offset, max_messages, filtered, max_bytes, wait_ms)
         address = await self._address(queue, self._suggested.get(queue, MASTER_ID))
-        request = PullMessage(
-            consumer_group=self.group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=max_messages,
-            sys_flag=SUBSCRIPTION_IN_REQUEST | (MAY_BE_HELD if wait_ms > 0 else 0),
-            commit_offset=0,
-            suspend_timeout_millis=int(wait_ms),
-            sub_version=0,
-            subscription=filtered.sub_string,
-            expression_type=filtered.expression_type,
-            max_msg_bytes=max_bytes,
-            broker_name=queue.broker_name,
-        )
         try:
             reply = await instance.call(address, request, timeout_ms or wait_ms + 10_000)
         except NetError:
@@ -167,6 +154,31 @@ class PullConsumer(ClientOptions):
                 raise problems[0]
         moved = reply.code == ResponseCode.PULL_OFFSET_MOVED
         return Pulled(messages, reply.next_begin_offset, reply.min_offset, reply.max_offset, moved)
+
+    def _request(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_messages: int,
+        filtered: SubscriptionData,
+        max_bytes: int,
+        wait_ms: float,
+    ) -> PullMessage:
+        return PullMessage(
+            consumer_group=self.group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=max_messages,
+            sys_flag=SUBSCRIPTION_IN_REQUEST | (MAY_BE_HELD if wait_ms > 0 else 0),
+            commit_offset=0,
+            suspend_timeout_millis=int(wait_ms),
+            sub_version=0,
+            subscription=filtered.sub_string,
+            expression_type=filtered.expression_type,
+            max_msg_bytes=max_bytes,
+            broker_name=queue.broker_name,
+        )
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The queue offset of the oldest message."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 from orbitmq.broker.ha.epoch_following import EpochFollowing, LogsDiverged
@@ -260,7 +260,15 @@ class HaClient:
             self._warn_unchecked()
             if is_guess:
                 return False  # another broker
-        settings, options = self._settings, self._store.options
+        self._require_same_guards(address, said)
+        self._require_same_group(address, said)
+        return is_named
+
+    def _require_same_guards(self, address: str, said: Mapping[str, str]) -> None:
+        """Raises BadStream if the master's HA port has TLS or a sign-in, and this slave's has not, or if only
+        this slave's has.
+        """
+        settings = self._settings
         for name, wanted in (
             ("haTlsEnable", settings.ha_tls_enable),
             ("haAuthenticationEnable", settings.ha_authentication_enable),
@@ -270,6 +278,10 @@ class HaClient:
                     f"{name} is {said.get(name, 'not known')} at the master {address}, and "
                     f"{str(wanted).lower()} here: set it alike at all brokers of the group"
                 )
+
+    def _require_same_group(self, address: str, said: Mapping[str, str]) -> None:
+        """Raises BadStream if the master is of another cluster or group, or has segments of another size."""
+        settings, options = self._settings, self._store.options
         for name, mine, remedy in (
             ("brokerClusterName", settings.broker_cluster_name, "look at namesrvAddr and haMasterAddress"),
             ("brokerName", settings.broker_name, "look at namesrvAddr and haMasterAddress"),
@@ -283,7 +295,6 @@ class HaClient:
             # Brokers differ in how they write other characters.
             if theirs is not None and theirs.isascii() and theirs != str(mine):
                 raise BadStream(f"{name} is {theirs} at the master {address}, and {mine} here: {remedy}")
-        return is_named
 
     def _warn_unchecked(self) -> None:
         """Warns, once for each address, of a port that no known broker names as its own."""
