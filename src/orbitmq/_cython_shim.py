@@ -22,8 +22,7 @@ class _Type:
         return value
 
 
-char = uchar = short = ushort = int = uint = long = ulong = longlong = ulonglong = _Type()
-Py_ssize_t = size_t = bint = double = p_char = p_uchar = void = _Type()
+char = uchar = int = uint = longlong = ulonglong = Py_ssize_t = bint = void = _Type()
 
 
 def _unchanged(*_: object, **__: object) -> Callable[[_F], _F]:
@@ -58,7 +57,7 @@ def inline(function: _F) -> _F:
     return function
 
 
-locals = returns = exceptval = boundscheck = wraparound = cdivision = nonecheck = _unchanged
+locals = exceptval = cdivision = _unchanged
 
 
 def declare(_type: object = None, value: object = None, **_: object) -> object:

@@ -95,7 +95,6 @@ class LanguageCode(IntEnum):
     NODE_JS = 13
 
 
-PERM_PRIORITY = 8
 PERM_READ = 4
 PERM_WRITE = 2
 PERM_INHERIT = 1

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from orbitmq.admin.commands.messages import plain
 from orbitmq.admin.dead_letters.dead_letter import REPLAYS, DeadLetter
 from orbitmq.broker.filter.sql92 import BadExpression, compile_filter
 from orbitmq.client import IllegalMessage, Message
@@ -111,11 +110,6 @@ def outgoing(letter: DeadLetter, target: str, unique_id: str, edit: Edit) -> Out
     except BadProperty as error:
         raise IllegalMessage(str(error)) from None
     return Outgoing(target, message.body, encoded, kept, letter.message.flag, sharding_key)
-
-
-def plain_body(letter: DeadLetter) -> bytes:
-    """The body as an application sees it. Raises Malformed."""
-    return plain(letter.message).body
 
 
 class Wanted:

@@ -19,8 +19,6 @@ from orbitmq.protocol.requests.route import QueryDataVersion, RegisterBroker, Un
 READ_WRITE = PERM_READ | PERM_WRITE
 MIN_PERIOD_MS = 10_000
 MAX_PERIOD_MS = 60_000
-FIRST_TOPICS = 2
-"""A name server refuses a broker's first registration if it has exactly one topic."""
 
 
 def period_ms(configured_ms: int) -> int:

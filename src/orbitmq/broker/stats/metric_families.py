@@ -46,7 +46,6 @@ CREATE_BOUNDS_MS = (10, 100, 1000, 3000, 5000)
 FINISH_BOUNDS_S = (5, 60, 600, 3600, 43_200, 86_400)
 DELAY_BOUNDS_S = (60, 600, 3600, 43_200, 86_400, 259_200)
 """Upper bounds of the buckets in which decisions and delays are counted; a last bucket takes the rest."""
-SCAN_BOUNDS_MS = (1, 10, 100, 1000, 2000, 3000)
 TIMER_BOUNDS_S = (5, 60, 300, 900, 3600, 14_400, 28_800, 86_400)
 """The values of the label `timer_bound_s`."""
 

@@ -22,7 +22,6 @@ FIXED_BYTES = 91
 """Size of a v1 record with IPv4 hosts and without body, topic and properties."""
 
 COMPRESSED = 0x1
-MULTI_TAGS = 0x2
 TRANSACTION_MASK = 0xC
 TRANSACTION_PREPARED = 0x4
 TRANSACTION_COMMIT = 0x8

@@ -25,8 +25,6 @@ __all__ = [
     "tags_code",
 ]
 
-NAME_VALUE_SEPARATOR = "\x01"
-PROPERTY_SEPARATOR = "\x02"
 SEPARATOR_IN_PROPERTY = "a property holds a separator (0x02) or a zero byte"
 SEPARATOR_IN_NAME = "the name of a property holds a separator (0x01)"
 

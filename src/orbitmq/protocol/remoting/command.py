@@ -32,7 +32,6 @@ LANGUAGES = (
 """Language names by their code on the wire."""
 LANGUAGE_CODES = {name: code for code, name in enumerate(LANGUAGES)}
 
-LANGUAGE_JAVA = 0
 LANGUAGE_CPP = 1
 LANGUAGE_PYTHON = 3
 LANGUAGE_OTHER = 7
