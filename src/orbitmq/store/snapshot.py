@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orbitmq.protocol.errors import OrbitError
-from orbitmq.store.files import is_segment_name
+from orbitmq.store.files import RealDisk, is_segment_name
 from orbitmq.store.index.index_cy import HEADER_BYTES
 from orbitmq.store.index.index_file import end_timestamp_of
 from orbitmq.store.recovery.checkpoint import mark_of, vouching_for
@@ -78,9 +78,9 @@ def take_snapshot(source: Path, target: Path) -> SnapshotFigures:
     try:
         copy = _Copy(source, partial)
         copy.run()
-        _sync_folder(partial)
+        RealDisk().sync_folder(partial)
         partial.rename(target)
-        _sync_folder(target.parent)
+        RealDisk().sync_folder(target.parent)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise SnapshotFailed(f"{error.filename or source}: {error.strerror}") from None
@@ -305,11 +305,3 @@ def _copy_some(source: int, target: int, position: int, count: int) -> int:
     while written < len(data):
         written += os.pwrite(target, data[written:], position + written)
     return written
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
