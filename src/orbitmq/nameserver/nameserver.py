@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from orbitmq.handling.call import BoundHandler
 from orbitmq.handling.dirty_tables import DirtyTables
+from orbitmq.nameserver.brokers import Notice
 from orbitmq.nameserver.handlers import handlers
 from orbitmq.nameserver.handlers.config import OPTIONS_FILE
 from orbitmq.nameserver.kv import KVConfig
 from orbitmq.nameserver.options import NAMESRV_TABLE, NamesrvSettings
-from orbitmq.nameserver.routes import Notice, RouteTable
+from orbitmq.nameserver.routes import RouteTable
 from orbitmq.nameserver.tables import ConfigTables, RouteTables
 from orbitmq.options.properties import format_properties
 

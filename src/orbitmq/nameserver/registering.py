@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from orbitmq.handling.call import READ_ON_LOOP_BYTES, Call
-from orbitmq.nameserver.routes import Registration
+from orbitmq.nameserver.brokers import Registration
 from orbitmq.protocol.bodies.registration import decode_compressed
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
 from orbitmq.protocol.bodies.version import DataVersion

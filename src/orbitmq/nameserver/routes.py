@@ -10,11 +10,19 @@ Nothing here is kept over a restart: brokers register again within half a minute
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 
-from orbitmq.protocol.bodies.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRouteData
+from orbitmq.nameserver.brokers import (
+    BrokerGroup,
+    LiveBroker,
+    Master,
+    Notice,
+    Registration,
+    RegistrationRefused,
+)
+from orbitmq.protocol.bodies.route import MASTER_ID, ClusterInfo, QueueData, TopicRouteData
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.codes import PERM_READ, PERM_WRITE
@@ -29,88 +37,6 @@ LIVE_MS = 120_000
 
 Address = tuple[str, str]
 """Cluster and `host:port`: what a broker is known by while it lives."""
-
-
-@dataclass(slots=True)
-class LiveBroker:
-    """One living broker."""
-
-    broker_name: str
-    last_ms: int
-    timeout_ms: int
-    version: DataVersion
-    connection_id: int
-    """The connection on which it registered last; its end is the end of the broker."""
-    ha_address: str
-
-    def is_expired(self, now: int) -> bool:
-        """True if its last heartbeat is too long ago."""
-        return self.last_ms + self.timeout_ms < now
-
-
-@dataclass(slots=True)
-class BrokerGroup:
-    """The members of a broker name, by id."""
-
-    cluster: str
-    name: str
-    addresses: dict[int, str] = field(default_factory=dict)
-    zone_name: str | None = None
-    enable_acting_master: bool = False
-
-    @property
-    def has_master(self) -> bool:
-        """True if a member has id 0."""
-        return MASTER_ID in self.addresses
-
-    def to_data(self) -> BrokerData:
-        """The group as routes and cluster lists show it."""
-        return BrokerData(
-            self.cluster, self.name, dict(self.addresses), self.zone_name, self.enable_acting_master
-        )
-
-
-@dataclass(slots=True)
-class Registration:
-    """A broker's registration: its addresses and topics."""
-
-    cluster: str
-    broker_name: str
-    broker_id: int
-    address: str
-    ha_address: str
-    version: DataVersion
-    topics: Mapping[str, TopicConfig]
-    mappings: Mapping[str, TopicQueueMappingInfo] = field(default_factory=dict)
-    """Static topics; the keys are topics, each mapping names its broker."""
-    filter_servers: list[str] = field(default_factory=list)
-    zone_name: str | None = None
-    timeout_ms: int | None = None
-    enable_acting_master: bool | None = None
-    """None: the broker is too old to know of acting masters."""
-    connection_id: int = 0
-    may_write: bool = True
-    """True if its topics accept messages; false for a slave that acts as master."""
-
-
-@dataclass(slots=True, frozen=True)
-class Master:
-    """Addresses of a slave's living master."""
-
-    address: str
-    ha_address: str
-
-
-@dataclass(slots=True, frozen=True)
-class Notice:
-    """A request to be sent one-way to a broker, on a connection of the name server's own."""
-
-    address: str
-    request: NotifyMinBrokerIdChange
-
-
-class RegistrationRefused(Exception):
-    """A broker that is not known yet registered with a single topic: its full table has to come first."""
 
 
 class RouteTable:

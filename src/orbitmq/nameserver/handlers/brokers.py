@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from orbitmq.handling.call import Call, Result, in_turns, off_loop
+from orbitmq.nameserver.brokers import Master, Registration, RegistrationRefused
 from orbitmq.nameserver.kv import ORDER_TOPICS
 from orbitmq.nameserver.registering import is_long, read_registration, reading
-from orbitmq.nameserver.routes import Master, Registration, RegistrationRefused
 from orbitmq.nameserver.tables import RouteTables, handlers
 from orbitmq.protocol.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResponseBody, KVTable
 from orbitmq.protocol.codes import ResponseCode

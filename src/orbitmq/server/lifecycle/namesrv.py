@@ -6,11 +6,11 @@ import asyncio
 import logging
 from pathlib import Path
 
+from orbitmq.nameserver.brokers import Notice
 from orbitmq.nameserver.handlers.config import OPTIONS_FILE
 from orbitmq.nameserver.kv import KVConfig
 from orbitmq.nameserver.nameserver import NameServer
 from orbitmq.nameserver.options import NamesrvSettings
-from orbitmq.nameserver.routes import Notice
 from orbitmq.net.address import format_address
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import OrbitError
