@@ -22,8 +22,8 @@ FLOW_CONTROL_PAUSE_MS = 20
 FIRST_PAUSE_MS = 50
 """Pause behind the first failure of a queue, for a new master may be there within a tenth of a second. It
 doubles with each failure in a row, up to the option `pull_time_delay_when_exception_ms`."""
-CARRY_SECONDS = 1.0
-"""Interval at which pulls that wait for new messages tell how far their queue is done."""
+CARRY_SECONDS, CARRY_SECONDS_BEHIND = 1.0, 0.1
+"""Interval at which pulls tell how far their queue is done, and that of a queue with messages waiting."""
 IDLE_MS = 120_000
 """A queue that was not asked for so long is given up and taken again: something is stuck."""
 
@@ -170,13 +170,13 @@ class QueuePull:
     def _carries(self, now: float) -> bool:
         """True if the next pull is to tell the broker how far the queue is done.
 
-        Such a pull is not held, so that its answer comes soon, for commits wait for it. It may bring nothing:
-        where no messages are waiting there is one of them a second.
+        Such a pull is not held, so that its answer comes soon, for commits wait for it. If no messages are
+        waiting, it brings none: then there are fewer of them.
         """
         offset = self.held.progress.offset
         if offset <= 0 or offset == self._carried:
             return False
-        if not self._behind and now - self._carried_at < CARRY_SECONDS:
+        if now - self._carried_at < (CARRY_SECONDS_BEHIND if self._behind else CARRY_SECONDS):
             return False
         session = self._session
         return not session.options.broadcasting and session.offsets.may_ride(self.held.queue)
