@@ -15,7 +15,7 @@ IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 
 JAVA_FOUND = $$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
 
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help setup demo demo-cluster test interpreted asan-build asan fuzz lint format docs pictures bench lock clean distclean
+.PHONY: help setup demo demo-cluster test class-archives interpreted asan-build asan fuzz lint format docs pictures bench lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -31,6 +31,9 @@ demo-cluster: setup ## kill a master of a cluster in the middle of the flights a
 
 test: setup ## the whole test suite; ARGS="tests/unit -k name" for a part of it
 	@$(BIN)/python -m pytest $(or $(ARGS),$(IN_PARALLEL))
+
+class-archives: setup ## Java's classes as tests need them, to map at each start: the suite takes minutes less (JDK, Maven)
+	@$(BIN)/python -m tests.kit.class_archives || echo 'No archives of classes: Java reads its classes at each start'
 
 # Tests that run on two more builds of the hot modules: interpreted, and with sanitizers. They are the unit, wire and property
 # tests, but for those of commands, jobs, pages, fixtures, name servers and controllers: these start processes, talk to a broker

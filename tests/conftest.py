@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import shutil
 import signal
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from xdist.scheduler.loadfile import LoadFileScheduling
 
 from orbitmq.compiled import stale_modules
 from tests import telling
+from tests.kit import class_archives
 from tests.needs import need
 
 if TYPE_CHECKING:
@@ -42,8 +44,10 @@ settings.register_profile(
 )
 settings.load_profile("orbitmq")
 
-# Every driver's JVM lives for a minute or so: with all its compilers it takes twice the CPU time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    shlex.join([*class_archives.QUICK_START, *class_archives.flags(class_archives.SPARK)]),
+)
 
 SOON_ASKED = {
     "enablePropertyFilter": "true",

@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.kit import class_archives
+from tests.kit.class_archives import QUICK_START
 from tests.needs import java
 from tests.peers.machine import LOOPBACK, Process, ended_on_error, free_port, jars, registered
 
@@ -26,9 +28,6 @@ OPENS = [
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
 ]
 """Flags that Apache needs of Java 17 and later."""
-
-QUICK_START = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-"""A test asks what is answered, not how fast; benchmarks start Apache with its own settings."""
 
 
 class Apache:
@@ -162,8 +161,11 @@ class Apache:
             f"-Drocketmq.log.dir={self.home}/logs",
         ]
         path = f"{jars(*self.path)}/*"
-        command = [java(), *homes, *OPENS, *QUICK_START, "-cp", path, *what, "-c", str(conf)]
+        command = [java(), *homes, *OPENS, *self._quick_start(name), "-cp", path, *what, "-c", str(conf)]
         return Process(command, self.home / f"{name}.out")
+
+    def _quick_start(self, name: str) -> list[str]:
+        return [*QUICK_START, *class_archives.flags(self.path[1])]
 
     @property
     def broker_process(self) -> Process:

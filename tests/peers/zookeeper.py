@@ -10,8 +10,8 @@ import socket
 from pathlib import Path
 from typing import Self
 
+from tests.kit.class_archives import QUICK_START
 from tests.needs import java
-from tests.peers.apache import QUICK_START
 from tests.peers.machine import LOOPBACK, Process, free_port, jars
 
 POM = Path(__file__).parent / "judge" / "zookeeper" / "pom.xml"
