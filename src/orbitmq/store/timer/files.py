@@ -116,11 +116,11 @@ class TimerFiles:
         """Notes how far a slave's master has got, for a start of this broker as master. Raises OSError.
 
         State that this broker has of its own time as master is let go of: the master's positions are not in
-        it.
+        it. Nor is the end of the master's timer log an end of this one.
         """
         if not self.log.is_empty:
             self.log.clear()
-        self.check.write_fields(fields)
+        self.check.write_fields(fields._replace(log_flushed=0))
         self.followed = fields
 
     def go_back(self, commit_log: CommitLog, queue_end: int) -> None:

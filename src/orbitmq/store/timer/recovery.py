@@ -248,12 +248,14 @@ class TimerRecovery:
         flushed = self._flushed()
         is_damaged = position < flushed and not self._ends_blank(position, flushed)
         timer_log.truncate(position)
+        # A slave has noted how far its master was, and its own log begins with its time as master.
+        lacks_first = timer_log.is_empty or (self.check.mark is None and flushed == 0)
         if slots or wheel.exists:
             wheel.refill(slots)
         start.head = position if head < 0 else head
         start.known = frozenset(known)
         start.pending = pending
-        if is_damaged or (timer_log.is_empty and start.queue_offset > self.queue_min):
+        if is_damaged or (lacks_first and start.queue_offset > self.queue_min):
             log.warning(
                 "the timer log ends at %d instead of %d: what waits is read from the topic %s again",
                 position, flushed, TIMER_TOPIC,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.protocol.names import TIMER_TOPIC
+from orbitmq.store.timer.check_point import decode_fields, encode_fields
 from orbitmq.store.timer.wheel import WHEEL_BYTES
 from tests.fault.recorded_broker import with_small_wheel
 from tests.fault.recorded_disk import RecordedDisk
@@ -381,6 +382,30 @@ def test_a_new_master_that_is_stopped_while_it_takes_in_the_topic_repeats_nothin
     world.start()
     world.run(NOW + 100_000, step_ms=1000)
     assert world.bodies() == [str(n) for n in (*range(1, 300, 2), *range(0, 300, 2))]
+
+
+@pytest.mark.parametrize("kept", ["a blank page", "all units"])
+def test_a_new_master_that_loses_power_early_delivers_what_its_master_had_taken_in(
+    world_of: Open, kept: str
+) -> None:
+    """Its file still says how far its master was, and its own timer log has none of these messages."""
+    world = world_of()
+    world.send("delivered", TIMER_DELIVER_MS=NOW + 1000)
+    world.send("waits", TIMER_DELIVER_MS=NOW + 4000)
+    world.run(NOW + 2000)
+    fall_over(world, 0)
+    check = world.root / "config" / "timercheck"
+    fields = decode_fields(check.read_bytes()[:56])
+    world.send("new", TIMER_DELIVER_MS=NOW + 5000)
+    world.run(world.now + 100)
+    world.kill()
+    check.write_bytes(encode_fields(fields._replace(log_flushed=0)))  # its master had flushed nothing, either
+    if kept == "a blank page":
+        (segment,) = (world.root / "timerlog").iterdir()
+        segment.write_bytes(bytes(segment.stat().st_size))
+    world.start()
+    world.run(NOW + 6000)
+    assert world.bodies() == ["delivered", "waits", "new"]
 
 
 def test_a_slave_says_how_far_the_timers_of_its_master_are(world_of: Open) -> None:
