@@ -1,8 +1,8 @@
 """Archives of classes that Java maps into memory instead of reading and checking them anew at each start.
 
 `python -m tests.kit.class_archives` makes one from a start of Apache's broker and one from a start of Spark.
-With them the broker takes 4 s of CPU time to start instead of 6, Spark 6 s instead of 11. Java starts as usual
-if there is no archive, or if it is one of another Java or of other jars.
+With them the broker takes 4 s of CPU time to start instead of 6, Spark 6 s instead of 11. Java starts as
+usual if there is no archive, or if it is one of another Java or of other jars.
 """
 
 from __future__ import annotations
