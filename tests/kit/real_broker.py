@@ -86,6 +86,14 @@ class RealBroker:
         decoded = REQUESTS[command.code].from_command(command)
         return self._handlers[command.code](Call(decoded, command, peer), now)
 
+    def refusal(self, request: Request[Any]) -> Refused:
+        """The refusal of a request by its handler."""
+        try:
+            result = self.handle(request)
+        except Refused as refused:
+            return refused
+        raise AssertionError(f"{request} was accepted: {result}")
+
     def send_together(self, requests: Sequence[Request[Any]], now: int = NOW, peer: Peer = PEER) -> list[Any]:
         """One result per request; whole frames come back as the reply they hold."""
         commands = [request.to_command(opaque=number) for number, request in enumerate(requests)]

@@ -20,7 +20,6 @@ from orbitmq.protocol.bodies.heartbeat import (
 )
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.records.properties import encode_properties
 from orbitmq.protocol.requests.client import CheckClientConfig, Heartbeat
@@ -76,12 +75,6 @@ def pull(offset: int = 0, flags: int = 0, text: str | None = None, **fields: Any
     return PullMessage(**{**values, **fields})
 
 
-def refused(broker: RealBroker, request: Any) -> Refused:
-    with pytest.raises(Refused) as caught:
-        broker.handle(request)
-    return caught.value
-
-
 def offsets(reply: Any) -> list[int]:
     found, data = [], bytes(reply.body or b"")
     while data:
@@ -102,10 +95,10 @@ def test_a_consumer_hears_at_its_start_what_is_wrong_with_its_expression(make: M
     broker = make()
     broker.handle(check("price > 10 AND color IN ('red', 'blue')"))
     broker.handle(check("A || B", "TAG"))
-    answer = refused(broker, check("price >"))
+    answer = broker.refusal(check("price >"))
     assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
     assert answer.remark == "the expression ends too early"
-    answer = refused(broker, check("x", "XPATH"))
+    answer = broker.refusal(check("x", "XPATH"))
     assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
     assert "no filter of type XPATH" in answer.remark
 
@@ -115,7 +108,7 @@ def test_without_enable_property_filter_expressions_are_refused(make: Make) -> N
     send(broker, price="11")
     beat(broker, "price > 10")
     for request in (check("price > 10"), pull(), pull(text="price > 10")):
-        answer = refused(broker, request)
+        answer = broker.refusal(request)
         assert answer.code == ResponseCode.SYSTEM_ERROR
         assert answer.remark == "The broker does not support consumer to filter message by SQL92"
 
@@ -139,10 +132,10 @@ def test_a_pull_may_bring_its_expression_along(make: Make) -> None:
     assert offsets(reply) == [1, 2]
     assert reply.next_begin_offset == 3
     for text in ("number >", "", "number == 3"):
-        answer = refused(broker, pull(text=text))
+        answer = broker.refusal(pull(text=text))
         assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
         assert answer.remark == "parse the consumer's subscription failed"
-    assert refused(broker, pull(text="x", expression_type="XPATH")).code == 23
+    assert broker.refusal(pull(text="x", expression_type="XPATH")).code == 23
 
 
 def test_what_does_not_match_is_passed_over(make: Make) -> None:
@@ -170,7 +163,7 @@ def test_the_filter_has_to_be_there_and_as_new_as_the_subscription(make: Make) -
     broker = make()
     send(broker, price="11")
     beat(broker, "price >")
-    answer = refused(broker, pull())
+    answer = broker.refusal(pull())
     assert answer.code == ResponseCode.FILTER_DATA_NOT_EXIST
     assert answer.remark == "The broker's consumer filter data is not exist!Your expression may be wrong!"
     beat(broker, "price > 10", 5)
@@ -178,10 +171,10 @@ def test_the_filter_has_to_be_there_and_as_new_as_the_subscription(make: Make) -
     known = broker.broker.filters.get(TOPIC, "CG")
     assert known is not None
     known.data.client_version = 4  # as a file of before may have it
-    answer = refused(broker, pull(sub_version=5))
+    answer = broker.refusal(pull(sub_version=5))
     assert answer.code == ResponseCode.FILTER_DATA_NOT_LATEST
     assert answer.remark == "the consumer's consumer filter data not latest"
-    assert refused(broker, pull(sub_version=6)).code == ResponseCode.SUBSCRIPTION_NOT_LATEST
+    assert broker.refusal(pull(sub_version=6)).code == ResponseCode.SUBSCRIPTION_NOT_LATEST
 
 
 def test_a_held_pull_is_woken_for_what_matches_only(make: Make) -> None:

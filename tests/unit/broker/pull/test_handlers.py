@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +32,6 @@ from tests.kit.real_broker import NOW, PEER, RealBroker, resumed
 SUSPEND, COMMIT, SUBSCRIPTION = 2, 1, 4
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[RealBroker]:
-    broker = RealBroker(tmp_path)
-    broker.broker.topics.put(TopicConfig(topic_name="TopicTest", read_queue_nums=4, write_queue_nums=4), NOW)
-    yield broker
-    broker.close()
-
-
 def pull(kind: Any = PullMessage, **fields: Any) -> Any:
     values: dict[str, Any] = {
         "consumer_group": "CG",
@@ -62,12 +53,6 @@ def pull(kind: Any = PullMessage, **fields: Any) -> Any:
 def send(broker: RealBroker, count: int = 1, tag: str = "TagA", body: bytes = b"hello") -> None:
     for _ in range(count):
         broker.send(properties=f"UNIQ_KEY\x01AB\x02TAGS\x01{tag}\x02", body=body)
-
-
-def refused(broker: RealBroker, request: Any) -> Refused:
-    with pytest.raises(Refused) as caught:
-        broker.handle(request)
-    return caught.value
 
 
 def subscribe(
@@ -177,24 +162,24 @@ def test_a_reset_reaches_the_next_pull_once(broker: RealBroker) -> None:
 
 
 def test_checks_in_apache_s_order(broker: RealBroker) -> None:
-    assert refused(broker, pull(topic="None")).code == ResponseCode.TOPIC_NOT_EXIST
-    assert refused(broker, pull(queue_id=4)).code == ResponseCode.INVALID_PARAMETER
-    assert refused(broker, pull(queue_id=-1)).code == ResponseCode.INVALID_PARAMETER
-    assert refused(broker, pull(sys_flag=0)).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
-    assert refused(broker, pull(subscription=" || ")).code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
-    sql = refused(broker, pull(expression_type="SQL92", subscription="a > 1"))
+    assert broker.refusal(pull(topic="None")).code == ResponseCode.TOPIC_NOT_EXIST
+    assert broker.refusal(pull(queue_id=4)).code == ResponseCode.INVALID_PARAMETER
+    assert broker.refusal(pull(queue_id=-1)).code == ResponseCode.INVALID_PARAMETER
+    assert broker.refusal(pull(sys_flag=0)).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
+    assert broker.refusal(pull(subscription=" || ")).code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    sql = broker.refusal(pull(expression_type="SQL92", subscription="a > 1"))
     assert (sql.code, "SQL92" in sql.remark) == (ResponseCode.SYSTEM_ERROR, True)
     broker.broker.topics.put(TopicConfig(topic_name="WO", perm=2), NOW)
-    forbidden = refused(broker, pull(topic="WO"))
+    forbidden = broker.refusal(pull(topic="WO"))
     assert (forbidden.code, forbidden.extra) == (ResponseCode.NO_PERMISSION, {"forbiddenType": "3"})
     broker.broker.groups.put(SubscriptionGroupConfig(group_name="CG", consume_enable=False), NOW)
-    forbidden = refused(broker, pull(topic="None"))
+    forbidden = broker.refusal(pull(topic="None"))
     assert (forbidden.code, forbidden.extra) == (ResponseCode.NO_PERMISSION, {"forbiddenType": "2"})
 
 
 def test_a_group_nobody_may_make_is_refused(tmp_path: Path) -> None:
     broker = RealBroker(tmp_path, autoCreateSubscriptionGroup=False)
-    assert refused(broker, pull()).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert broker.refusal(pull()).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     broker.close()
 
 
@@ -203,23 +188,23 @@ def test_subscriptions_of_heartbeats_count_where_the_pull_has_none(broker: RealB
     send(broker, tag="B", body=b"B")
     subscribe(broker, "B", version=5)
     assert bodies(broker.handle(pull(sys_flag=0, sub_version=5))) == [b"B"]
-    assert refused(broker, pull(sys_flag=0, sub_version=6)).code == ResponseCode.SUBSCRIPTION_NOT_LATEST
+    assert broker.refusal(pull(sys_flag=0, sub_version=6)).code == ResponseCode.SUBSCRIPTION_NOT_LATEST
     broker.broker.topics.put(TopicConfig(topic_name="Other"), NOW)
-    assert refused(broker, pull(sys_flag=0, topic="Other")).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
+    assert broker.refusal(pull(sys_flag=0, topic="Other")).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
 
 
 def test_a_group_that_may_not_broadcast_or_may_not_read_the_topic(broker: RealBroker) -> None:
     subscribe(broker)
     broker.broker.groups.set_readable("CG", "TopicTest", False, NOW)
-    assert refused(broker, pull(sys_flag=0)).extra == {"forbiddenType": "5"}
+    assert broker.refusal(pull(sys_flag=0)).extra == {"forbiddenType": "5"}
     broker.broker.groups.put(SubscriptionGroupConfig(group_name="CG", consume_broadcast_enable=False), NOW)
     subscribe(broker, model=MessageModel.BROADCASTING)
-    assert refused(broker, pull(sys_flag=0)).extra == {"forbiddenType": "4"}
+    assert broker.refusal(pull(sys_flag=0)).extra == {"forbiddenType": "4"}
 
 
 def test_lite_pulls_are_served_unless_switched_off(tmp_path: Path) -> None:
     broker = RealBroker(tmp_path, litePullMessageEnable=False)
-    assert refused(broker, pull(LitePullMessage)).code == ResponseCode.NO_PERMISSION
+    assert broker.refusal(pull(LitePullMessage)).code == ResponseCode.NO_PERMISSION
     broker.close()
 
 

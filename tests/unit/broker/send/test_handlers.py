@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,6 @@ from orbitmq.protocol.remoting.frame import encode_command
 from orbitmq.protocol.requests.send import SendBatchMessage, SendReply
 from tests.kit.real_broker import HOST, NOW, PEER, RealBroker, message, resumed
 from tests.kit.store import full_disk
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[RealBroker]:
-    broker = RealBroker(tmp_path)
-    broker.broker.topics.put(TopicConfig(topic_name="TopicTest", read_queue_nums=4, write_queue_nums=4), NOW)
-    yield broker
-    broker.close()
 
 
 def refusal(result: object) -> Refused:
