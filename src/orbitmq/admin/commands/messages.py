@@ -26,6 +26,8 @@ from orbitmq.protocol.requests.pull import (
     ViewMessageById,
 )
 
+MOST_PULLED = 32
+"""Messages that one pull asks for: by default brokers give no more, and of cold ones fewer."""
 END_OF_TIME_MS = 2**63 - 1
 """Later than any message was stored."""
 

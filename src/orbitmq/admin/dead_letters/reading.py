@@ -6,14 +6,11 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 
 from orbitmq.admin.admin import Admin, NoBroker
-from orbitmq.admin.commands.messages import page
+from orbitmq.admin.commands.messages import MOST_PULLED, page
 from orbitmq.admin.commands.topic_status import topic_status
 from orbitmq.admin.dead_letters.dead_letter import DeadLetter, Place, dead_letter_of
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.names import DLQ_PREFIX
-
-PAGE = 32
-"""Dead letters that a broker is asked for at once; of cold ones it may give fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ async def scan(admin: Admin, group: str) -> AsyncIterator[Page]:
         begin, end = status[queue].min_offset, status[queue].max_offset
         offset = begin
         while offset < end:
-            letters, following = await _page(admin, addresses[queue.broker_name], queue, offset, PAGE)
+            letters, following = await _page(admin, addresses[queue.broker_name], queue, offset, MOST_PULLED)
             offset = min(end, following)
             letters = [one for one in letters if one.place.queue_offset < end]
             yield Page(letters, done + offset - begin, total)
@@ -76,7 +73,7 @@ def _run_length(places: list[Place], start: int) -> int:
     """Length of the run of places that follow each other."""
     first = places[start]
     length = 1
-    while length < PAGE and start + length < len(places):
+    while length < MOST_PULLED and start + length < len(places):
         following = Place(first.broker, first.queue_id, first.queue_offset + length)
         if places[start + length] != following:
             break

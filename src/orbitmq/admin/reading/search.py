@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.commands.messages import page
+from orbitmq.admin.commands.messages import MOST_PULLED, page
 from orbitmq.admin.commands.topic_status import topic_status
 from orbitmq.admin.reading.selection import Selection
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.requests.offset import SearchOffsetByTimestamp
-
-PAGE = 32
 
 End = Literal["", "all", "budget", "enough"]
 """The reason that a search is over: all was read, or so many messages as the budget has, or enough found."""
@@ -59,7 +57,7 @@ async def search(
     scanned = count = 0
     while turn and scanned < budget and count < most:
         queue, offset = turn.popleft()
-        size = min(PAGE, ends[queue] - offset, budget - scanned)
+        size = min(MOST_PULLED, ends[queue] - offset, budget - scanned)
         messages, following = await page(admin, addresses[queue.broker_name], queue, offset, size)
         following = min(following, ends[queue])
         scanned += following - offset

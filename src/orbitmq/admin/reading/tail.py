@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.commands.messages import page
+from orbitmq.admin.commands.messages import MOST_PULLED, page
 from orbitmq.admin.commands.topic_status import topic_status
 from orbitmq.admin.reading.selection import Selection
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -16,7 +16,6 @@ from orbitmq.protocol.records.message import StoredMessage
 LOOK_SECONDS = 1.0
 READ_AT_ONCE = 512
 """Messages that are read in one look; of a topic with more coming in the newest ones are."""
-PAGE = 32
 HELD_BYTES = 8 << 20
 """Bodies that one look holds."""
 
@@ -61,7 +60,7 @@ async def tail(
             left_out += offset - begin
             while offset < end:
                 messages, following = await page(
-                    admin, addresses[queue.broker_name], queue, offset, min(PAGE, end - offset)
+                    admin, addresses[queue.broker_name], queue, offset, min(MOST_PULLED, end - offset)
                 )
                 chosen = (selection.select(stored) for stored in messages)
                 found += [(queue, one) for one in chosen if one is not None]

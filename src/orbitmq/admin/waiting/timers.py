@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.commands.broker_config import broker_config
-from orbitmq.admin.commands.messages import page
+from orbitmq.admin.commands.messages import MOST_PULLED, page
 from orbitmq.admin.waiting.delays import SLOT_MS
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import OrbitError
@@ -20,7 +20,6 @@ from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset, SearchOffsetByTimestamp
 from orbitmq.protocol.requests.send import RecallMessage
 
-PAGE = 32
 LONGEST_DELAY_SECONDS = 3 * 86_400
 """Apache's timerMaxDelaySec: no pending timer was stored longer ago."""
 RECALL_GROUP = "TOOLS_PRODUCER"
@@ -82,7 +81,7 @@ class TimerScan:
             offset = begin
             while offset < end and self.scanned < self._budget:
                 try:
-                    size = min(PAGE, end - offset, self._budget - self.scanned)
+                    size = min(MOST_PULLED, end - offset, self._budget - self.scanned)
                     records, following = await page(self._admin, one.address, queue, offset, size)
                 except OrbitError as error:
                     self.errors.append(f"{one.name}: {error}")

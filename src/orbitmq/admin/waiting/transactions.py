@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.commands.messages import page, plain
+from orbitmq.admin.commands.messages import MOST_PULLED, page, plain
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import NotFound, OrbitError, TopicNotExist
 from orbitmq.protocol.names import (
@@ -22,8 +22,6 @@ from orbitmq.protocol.names import (
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset, QueryConsumerOffset
 from orbitmq.protocol.requests.transaction import ResumeCheckHalfMessage
-
-PAGE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,7 @@ async def _pages(
     records: list[StoredMessage] = []
     last = min(end, offset + budget)
     while offset < last:
-        some, offset = await page(admin, one.address, queue, offset, min(PAGE, last - offset))
+        some, offset = await page(admin, one.address, queue, offset, min(MOST_PULLED, last - offset))
         records += some
     return records, last == end
 
