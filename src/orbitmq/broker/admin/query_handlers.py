@@ -9,7 +9,6 @@ from orbitmq.broker.auth.permissions import GET
 from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.record import read_record
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Call, Result, off_loop
@@ -23,6 +22,7 @@ from orbitmq.protocol.requests.pull import QueryMessage, QueryReply, RecordReply
 from orbitmq.protocol.requests.topic import ConsumeQueueReply, QueryConsumeQueue
 from orbitmq.protocol.schema.declare import Reply
 from orbitmq.store import MessageStore
+from orbitmq.store.option_rows import StoreSettings
 
 MAX_QUERIED = 64
 MAX_UNITS = 1_000
@@ -33,7 +33,7 @@ MAX_UNITS = 1_000
 class QueryTables:
     """Tables that searches look at."""
 
-    settings: BrokerSettings
+    settings: StoreSettings
     topics: TopicTable
     clients: ClientTable
     store: MessageStore

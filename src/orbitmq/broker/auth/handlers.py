@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from orbitmq.broker.auth.encryption import SEALED
+from orbitmq.broker.auth.options import AuthSettings
 from orbitmq.broker.auth.policies import (
     Action,
     BadResource,
@@ -19,7 +20,6 @@ from orbitmq.broker.auth.policies import (
     shown,
 )
 from orbitmq.broker.auth.table import USER_PREFIX, AuthTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Call, Result
 from orbitmq.handling.dirty_tables import DirtyTables
@@ -67,7 +67,7 @@ MAX_NAME_CHARACTERS = 255
 class AuthTables:
     """Users, rules, and what has to be written."""
 
-    settings: BrokerSettings
+    settings: AuthSettings
     auth: AuthTable
     dirty_tables: DirtyTables
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from orbitmq.broker.delay.level_delivery import DelayDelivery
 from orbitmq.broker.delay.timer import Timers
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Call
 from orbitmq.protocol.codes import ResponseCode
@@ -14,6 +13,7 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.admin import GetTimerCheckPoint, GetTimerMetrics, SwitchTimerEngine
 from orbitmq.protocol.requests.offset import GetAllDelayOffset
 from orbitmq.protocol.schema.declare import Blob, Reply, Void
+from orbitmq.store.option_rows import StoreSettings
 from orbitmq.store.timer.check_point import TimerFields, encode_fields
 
 FILE_WHEEL = "F"
@@ -31,7 +31,7 @@ class DelayTables:
 class TimerTables:
     """Tables that answers about timers look at."""
 
-    settings: BrokerSettings
+    settings: StoreSettings
     timer: Timers
 
 

@@ -25,7 +25,6 @@ from orbitmq.broker.delay.timer_due import NotATime, deliver_time, rounded
 from orbitmq.broker.delay.timer_intake import Intake
 from orbitmq.broker.delay.timer_metrics import TimerMetrics
 from orbitmq.broker.delay.timer_state import TimerState, TimerStats, TimerStore
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -37,6 +36,7 @@ from orbitmq.protocol.names import (
     TIMER_TOPIC,
 )
 from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.store.option_rows import StoreSettings
 from orbitmq.store.timer.check_point import TimerFields, TimerMark
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Timers:
 
     def __init__(
         self,
-        settings: BrokerSettings,
+        settings: StoreSettings,
         store: TimerStore,
         dirty_tables: DirtyTables,
         stats: TimerStats,

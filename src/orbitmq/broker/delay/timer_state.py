@@ -11,11 +11,11 @@ from typing import Protocol
 from orbitmq.broker.delay.timer_metrics import TimerMetrics
 from orbitmq.broker.delay.timer_records import identity_of
 from orbitmq.broker.delay.timer_slot import OpenSlot
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.protocol.names import REVIVE_TOPIC_PREFIX, TIMER_TOPIC
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.store import Appended, PendingMessage, PutStatus
 from orbitmq.store.log.log_writer import LogWriter
+from orbitmq.store.option_rows import StoreSettings
 from orbitmq.store.timer.files import TimerFiles
 from orbitmq.store.timer.log import NO_UNIT
 from orbitmq.store.timer.recovery import Identity
@@ -65,7 +65,7 @@ class TimerStats(Protocol):
 class TimerState:
     """One broker's timers, where there are files for them."""
 
-    settings: BrokerSettings
+    settings: StoreSettings
     store: TimerStore
     files: TimerFiles
     metrics: TimerMetrics

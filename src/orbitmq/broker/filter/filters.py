@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from orbitmq.broker.filter.bloom import BitLayout, has_all
+from orbitmq.broker.filter.options import FilterSettings
 from orbitmq.broker.filter.sql92 import BadExpression, SqlFilter, compile_filter
 from orbitmq.broker.filter.subscription import TYPE_SQL92, is_tag_type, not_supported, parse_failed, tag_codes
 from orbitmq.broker.metadata.snapshots import Snapshot
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.bodies.metrics import (
@@ -113,7 +113,7 @@ class FilterTable:
     FILE = "consumerFilter.json"
     NAME = "filters"
 
-    def __init__(self, settings: BrokerSettings, dirty_tables: DirtyTables, now: int) -> None:
+    def __init__(self, settings: FilterSettings, dirty_tables: DirtyTables, now: int) -> None:
         self._settings = settings
         self._dirty_tables = dirty_tables
         self._started_ms = now

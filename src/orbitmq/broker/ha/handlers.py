@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.broker.ha.epochs import Epochs
+from orbitmq.broker.ha.options import ControllerModeOptions
 from orbitmq.broker.ha.role import RoleRequests
 from orbitmq.broker.metadata.identity import BrokerIdentity
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Call
 from orbitmq.protocol.bodies.ha import EpochEntry, EpochEntryCache
@@ -23,13 +23,13 @@ class ControllerTables:
     """Tables that requests about controller mode look at and change."""
 
     identity: BrokerIdentity
-    settings: BrokerSettings
+    settings: ControllerModeOptions
     epochs: Epochs
     role_requests: RoleRequests
     store: MessageStore
 
 
-def _need_controller_mode(settings: BrokerSettings) -> None:
+def _need_controller_mode(settings: ControllerModeOptions) -> None:
     if not settings.enable_controller_mode:
         raise Refused(
             ResponseCode.SYSTEM_ERROR, "this broker has a fixed role: enableControllerMode is not set"

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from orbitmq.broker.offset.offsets import OffsetTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.acks_cy import MARK, AckTemplate
+from orbitmq.broker.pop.options import PopOptions
 from orbitmq.broker.pop.records import PointKey, ReviveRecords, key_of_point, offsets_of, point_key
 from orbitmq.protocol.bodies.pop import PopCheckPoint
 from orbitmq.protocol.handles.pop import PopHandle
@@ -59,9 +59,7 @@ class _Kept:
 class CheckPoints:
     """The check points of one broker that are not in the revive queues yet. Belongs to the loop."""
 
-    def __init__(
-        self, settings: BrokerSettings, records: ReviveRecords, log: Log, offsets: OffsetTable
-    ) -> None:
+    def __init__(self, settings: PopOptions, records: ReviveRecords, log: Log, offsets: OffsetTable) -> None:
         self._settings = settings
         self._records = records
         self._log = log

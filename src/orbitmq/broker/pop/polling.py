@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from orbitmq.broker.options import BrokerSettings
+from orbitmq.broker.pop.options import PopOptions
 from orbitmq.handling.call import Signal
 from orbitmq.protocol.handles.pop import pop_retry_topic
 
@@ -34,7 +34,7 @@ class Held:
 class HeldCalls:
     """The held calls of one kind (pops or notifications)."""
 
-    def __init__(self, settings: BrokerSettings) -> None:
+    def __init__(self, settings: PopOptions) -> None:
         self._settings = settings
         self._by_group: dict[tuple[str, str], dict[int, dict[Held, None]]] = {}
         """(topic, group) -> queue id -> calls, the oldest first."""

@@ -14,9 +14,9 @@ from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.check_points import CheckPoints
 from orbitmq.broker.pop.in_flight import InFlight
+from orbitmq.broker.pop.options import PopOptions
 from orbitmq.broker.pop.order import OrderTable
 from orbitmq.protocol.bodies.pop import PopCheckPoint
 from orbitmq.protocol.handles.pop import (
@@ -105,7 +105,7 @@ class Pops:
     def __init__(
         self,
         identity: BrokerIdentity,
-        settings: BrokerSettings,
+        settings: PopOptions,
         topics: TopicTable,
         groups: GroupTable,
         offsets: OffsetTable,

@@ -20,8 +20,8 @@ from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.in_flight import InFlight
+from orbitmq.broker.pop.options import PopOptions
 from orbitmq.broker.pop.records import (
     ACK_LEAD_MS,
     ACK_TAG,
@@ -123,7 +123,7 @@ class Reviver:
     def __init__(
         self,
         identity: BrokerIdentity,
-        settings: BrokerSettings,
+        settings: PopOptions,
         topics: TopicTable,
         groups: GroupTable,
         offsets: OffsetTable,

@@ -11,8 +11,8 @@ from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.metadata.identity import BrokerIdentity
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
+from orbitmq.broker.transaction.options import TransactionOptions
 from orbitmq.broker.transaction.records import Half, resumed
 from orbitmq.broker.transaction.transactions import Decision, Transactions
 from orbitmq.broker.transaction.window import HalfState
@@ -45,7 +45,7 @@ class TransactionTables:
     """Tables that a decision looks at and changes."""
 
     identity: BrokerIdentity
-    settings: BrokerSettings
+    settings: TransactionOptions
     transactions: Transactions
     store: MessageStore
     record_access: RecordAccess

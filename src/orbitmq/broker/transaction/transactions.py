@@ -23,10 +23,10 @@ from typing import Any, Protocol
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.snapshots import Snapshot
 from orbitmq.broker.offset.offsets import OffsetTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.broker.transaction.events import EndedHalf, StoredHalf
 from orbitmq.broker.transaction.metrics import TransactionFigures
+from orbitmq.broker.transaction.options import TransactionOptions
 from orbitmq.broker.transaction.records import (
     QUEUE_ID,
     Half,
@@ -124,7 +124,7 @@ class Transactions:
     def __init__(
         self,
         identity: BrokerIdentity,
-        settings: BrokerSettings,
+        settings: TransactionOptions,
         store: TransactionStore,
         offsets: OffsetTable,
         stats: BrokerStats,
