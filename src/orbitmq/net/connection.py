@@ -236,7 +236,7 @@ class Connection(asyncio.Protocol):
         try:
             while taken := self._on_frames(self, data[end:] if end else data):
                 end += taken
-                if len(data) - end < needed_bytes(data, end):
+                if end == len(data) or len(data) - end < needed_bytes(data, end):
                     break
                 if self._out_bytes >= JOIN_BYTES:
                     self.flush()
@@ -357,7 +357,8 @@ class Connection(asyncio.Protocol):
         if not self.is_closed:
             self._out.append(frame)
             self._out_bytes += len(frame)
-            self._flush_later()
+            if not self._in_turn:
+                self._flush_later()
 
     def _flush_later(self) -> None:
         if not self._in_turn and not self._flush_soon:

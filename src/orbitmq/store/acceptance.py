@@ -59,8 +59,9 @@ class Acceptance:
         The kernel stops a process that writes on then sooner or later, and everybody with it. So senders are
         sent elsewhere before.
         """
-        flushing_ms = self._log.flushing_ms
+        log = self._log
         return (
-            flushing_ms > self._options.os_page_cache_busy_time_out_mills
-            and self._log.max_physical - self._log.durable > self.busy_bytes
+            log.flushing_since > 0
+            and log.flushing_ms > self._options.os_page_cache_busy_time_out_mills
+            and log.max_physical - log.durable > self.busy_bytes
         )

@@ -415,7 +415,7 @@ class MessageStore:
 
     def replicas_reached(self, replicated: int | None) -> None:
         """Takes over the physical offset up to which enough replicas hold the log; None: none has to."""
-        if replicated is not None or self.structures.confirm.replicated is not None:
+        if replicated != self.structures.confirm.replicated:
             self._arrivals.replicas_reached(replicated)
 
     def hide_all(self) -> None:

@@ -64,7 +64,8 @@ class TopicTable:
         self._dirty_tables = dirty_tables
         self.dirty_names: set[str] = set()
         """Topics that clients have made and that are in no file yet: who sends to them waits for it."""
-        self._changed: set[str] = set()
+        self.changed: set[str] = set()
+        """Topics that changed or went, of which the name servers have to hear."""
         self._system: set[str] = set(SYSTEM_TOPICS)
         self._texts: TextLog[str] = TextLog(lambda name, text: text)
         self._wire_texts = EntryTexts(on_wire)
@@ -204,8 +205,8 @@ class TopicTable:
         return config
 
     def drain_changed(self) -> set[str]:
-        """The topics that changed or went since the last call: what the name servers have to hear now."""
-        changed, self._changed = self._changed, set()
+        """The topics that changed or went since the last call."""
+        changed, self.changed = self.changed, set()
         return changed
 
     def begin_epoch(self, epoch: int, now: int) -> None:
@@ -221,7 +222,7 @@ class TopicTable:
         know.
         """
         self.version.next(now, self.state_version)
-        self._changed.update(self.by_name)
+        self.changed.update(self.by_name)
         self._dirty_tables.mark(self.NAME)
 
     def add_system_topics(self, now: int) -> None:
@@ -291,12 +292,12 @@ class TopicTable:
         """
         before = set(self.by_name)
         self.load_text(text)
-        self._changed |= before | set(self.by_name)
+        self.changed |= before | set(self.by_name)
         self._dirty_tables.mark(self.NAME)
 
     def _note(self, topic: str, now: int) -> None:
         self.version.next(now, self.state_version)
-        self._changed.add(topic)
+        self.changed.add(topic)
         self._texts.note(topic)
         self._wire_texts.forget(topic)
         self._dirty_tables.mark(self.NAME)

@@ -62,21 +62,21 @@ def handle_send_frames(tables: SendTables, data: bytes, peer: Peer, now: int) ->
             fixed.rerouting,
             now,
         )
-        result = None if handled is None else _result(handled)
-        if result is not None and waits:
+        if handled is None:
+            return None
+        result = _result(handled)
+        if waits:
             result.durable = end_offset = writer.segment_start + writer.position
             result.deadline = now + promise.timeout_ms()
             result.late = partial(_too_late, promise, end_offset)
             result.late_code = (
                 ResponseCode.FLUSH_SLAVE_TIMEOUT if waits_for_replicas else ResponseCode.FLUSH_DISK_TIMEOUT
             )
-        if handled is not None and (handled.halves or handled.ended):
+        if handled.halves or handled.ended:
             tables.transactions.will_note(handled.halves, handled.ended, handled.op_offset, now)
     except BaseException:
         tables.store.rollback(writer)
         raise
-    if handled is None:
-        return None
     # A failure before it has stored nothing, and behind it nothing fails.
     tables.store.commit(writer)
     if handled.halves or handled.ended:

@@ -266,6 +266,8 @@ class _SlaveConnection(asyncio.Protocol):
             pieces += link.header(send, store.confirm_offset), data
             link.sent(send, now)
             server.links.limit.use(send.size)
+            if link.next_offset == log_end and not link.heartbeat_due:
+                break
         if pieces:
             # One write for all pieces: every write costs time here, and makes the slave read once more.
             self._transport.write(b"".join(pieces))

@@ -16,15 +16,15 @@ class TableChanges:
     def __init__(self, broker: Broker, answer: Callable[[Iterable[str]], None]) -> None:
         self._broker = broker
         self._answer = answer
-        self._held: dict[str, int] = {}
+        self.held: dict[str, int] = {}
         """Tables whose change slaves still lack, with its number."""
 
     def saved(self, tables: Iterable[str], *, is_change: bool) -> None:
         """Tables are in their files; `is_change` where a user has changed them."""
         if is_change and self._slaves_count():
             version = self._broker.replication.table_versions.changed()
-            self._held |= {table: version for table in tables if table in FOLLOWED}
-        self._answer([table for table in tables if table not in self._held])
+            self.held |= {table: version for table in tables if table in FOLLOWED}
+        self._answer([table for table in tables if table not in self.held])
         self.answer_taken()
 
     def _slaves_count(self) -> bool:
@@ -32,18 +32,16 @@ class TableChanges:
         return promise.in_sync is not None and promise.waits_for_replicas
 
     def answer_taken(self) -> None:
-        """Lets answers go whose change all slaves of the in-sync set have. Cheap where none waits."""
-        if not self._held:
-            return
+        """Lets answers go whose change all slaves of the in-sync set have."""
         broker, in_sync = self._broker, self._broker.promise.in_sync
         others = in_sync.others if in_sync is not None else ()
-        for table, version in list(self._held.items()):
+        for table, version in list(self.held.items()):
             if broker.replication.table_versions.are_taken(version, others):
-                del self._held[table]
+                del self.held[table]
                 # A newer change that is in no file yet has answers of its own waiting.
                 if not broker.dirty_tables.is_due(table):
                     self._answer([table])
 
     def forget(self) -> None:
         """Leaves answers to their time limit: this broker is no master any more."""
-        self._held.clear()
+        self.held.clear()

@@ -130,7 +130,7 @@ class Registrar:
     def topics_changed(self) -> None:
         """Tells all name servers of the topics that changed since the last call, soon."""
         changed = self._broker.topics.drain_changed()
-        if not changed or self._stopped or self._broker.replication.role is Role.UNKNOWN:
+        if self._stopped or self._broker.replication.role is Role.UNKNOWN:
             return
         request = registration.register_changed(
             self._broker.identity,

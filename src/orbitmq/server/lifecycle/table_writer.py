@@ -92,7 +92,7 @@ class TableWriter:
         self._writing: set[asyncio.Task[bool]] = set()
 
     def notice(self) -> None:
-        """Starts a write if a table is due soon. Cheap: call it after every turn."""
+        """Starts a write if a table is due soon."""
         if self._dirty_tables.any_soon and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._save_soon(), name="save tables")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
 from orbitmq.broker.broker import Broker
+from orbitmq.handling.call import Signal
 from orbitmq.server.ha.runner import ReplicationRunner
 from orbitmq.server.ha.table_changes import TableChanges
 from orbitmq.server.lifecycle.background import BackgroundTasks
@@ -49,7 +50,11 @@ class TurnEnd:
     ) -> None:
         self._broker = broker
         self._store = broker.store
+        self._flushes_at_once = broker.store.options.sync_flush
         self._turns = turns
+        self._is_guarded = turns.guard is not None
+        self._awaited = turns.waits.queues
+        self._awaited_or_polled = _AnyOf((turns.waits.queues, broker.held_pops, broker.held_notices))
         self._replication = replication
         self._roles = roles
         self._registrar = registrar
@@ -81,22 +86,32 @@ class TurnEnd:
         broker = self._broker
         if broker.clients.unnotified:
             self._notify_members(now)
-        self._turns.refuse_withdrawn()
+        if self._is_guarded:
+            self._turns.refuse_withdrawn()
         self._replication.pump()
-        self._confirm()
+        # Shows readers, and acknowledges, the messages that enough replicas hold by now.
+        self._store.replicas_reached(broker.promise.replicated)
+        if self._turns.waits.waits_for_disk:
+            self._turns.waits.durable(self._store.confirm_offset)
         if broker.outbox.pushes:
             self._push()
         self._drain_arrivals()
-        self._wake()
+        if woken := broker.drain_woken():
+            self._wake(woken)
+        if broker.routes.wanted:
+            self.ask_routes(broker.routes.drain_wanted())
         if broker.role_requests.pending:
             self._roles.start_requested()
         if broker.role_requests.has_news:
             broker.role_requests.has_news = False
             self._on_role_news()
-        self._table_writer.notice()
-        self._table_changes.answer_taken()
-        self._registrar.topics_changed()
-        if not self._is_flushing and self._store.wants_flush:
+        if broker.dirty_tables.any_soon:
+            self._table_writer.notice()
+        if self._table_changes.held:
+            self._table_changes.answer_taken()
+        if broker.topics.changed:
+            self._registrar.topics_changed()
+        if self._flushes_at_once and not self._is_flushing and self._store.wants_flush:
             self._flush()
         self._store.reserve_soon()
 
@@ -122,12 +137,6 @@ class TurnEnd:
         if not self._is_stopping:
             self.run(self._now())
 
-    def _confirm(self) -> None:
-        """Shows readers, and acknowledges, the messages that enough replicas hold by now."""
-        self._store.replicas_reached(self._broker.promise.replicated)
-        if self._turns.waits.waits_for_disk:
-            self._turns.waits.durable(self._store.confirm_offset)
-
     def _push(self) -> None:
         """Sends some of the requests that rules have for other peers; the others follow in later rounds."""
         outbox = self._broker.outbox
@@ -144,24 +153,20 @@ class TurnEnd:
 
     def _drain_arrivals(self) -> None:
         """Continues held calls whose queues have new messages."""
-        broker, waits = self._broker, self._turns.waits
+        broker = self._broker
         held = broker.held_pops.count or broker.held_notices.count
-        arrivals = self._store.drain_arrivals(
-            _AnyOf((waits.queues, broker.held_pops, broker.held_notices)) if held else waits.queues
-        )
+        arrivals = self._store.drain_arrivals(self._awaited_or_polled if held else self._awaited)
         if arrivals:
-            waits.arrived(arrivals)
+            self._turns.waits.arrived(arrivals)
             if held:
                 broker.held_pops.arrived(arrivals)
                 broker.held_notices.arrived(arrivals)
 
-    def _wake(self) -> None:
+    def _wake(self, woken: Sequence[Signal]) -> None:
         """Continues held calls that the rules have signalled; these may wake further ones."""
-        broker = self._broker
-        while woken := broker.drain_woken():
+        while woken:
             self._turns.waits.signalled(woken)
-        if broker.routes.wanted:
-            self.ask_routes(broker.routes.drain_wanted())
+            woken = self._broker.drain_woken()
 
     def ask_routes(self, topics: set[str]) -> None:
         """Asks name servers for routes, and ends a turn once they have answered."""

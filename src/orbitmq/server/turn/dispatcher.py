@@ -170,13 +170,15 @@ class Dispatcher:
 
             def ended(outcome: Outcome) -> None:
                 late = outcome.timed_out
-                self._answered(handled, handled.late_code if late else 0, began)
+                if self._latency is not None:
+                    self._latency.frames_answered(handled, handled.late_code if late else 0, began)
                 connection.send_frame(handled.late(handled.answers) if late else handled.answers)
 
             wait = Wait((Durable(handled.durable),), handled.deadline, lambda outcome, now: None)
             self._waits.hold(connection.id, wait, ended, handled.answered)
             return
-        self._answered(handled, 0, began)
+        if self._latency is not None:
+            self._latency.frames_answered(handled, 0, began)
         if handled.answered:
             connection.send_frame(handled.answers)
         if not handled.results:
@@ -193,10 +195,6 @@ class Dispatcher:
             self._answer_or_wait(
                 connection, command, result, self._withdrawal(connection, whole[command.opaque])
             )
-
-    def _answered(self, handled: HandledFrames, response_code: int, began: float) -> None:
-        if self._latency is not None:
-            self._latency.frames_answered(handled, response_code, began)
 
     def on_requests(self, connection: Connection, commands: list[Command]) -> None:
         """Handles what one read brought."""

@@ -73,6 +73,7 @@ class PendingReply:
         left: int,
         calls: int,
         withdrawal: Withdrawal | None,
+        is_poll: bool,
     ) -> None:
         self.connection_id = connection_id
         self.wait = wait
@@ -80,7 +81,7 @@ class PendingReply:
         self.calls = calls
         self.left = left
         """Conditions still open; 0 once completed."""
-        self.is_poll = _is_poll(wait)
+        self.is_poll = is_poll
         self.withdrawal = withdrawal
         self.answers: dict[Answer, Command] = {}
         self.value: object = None
@@ -93,9 +94,15 @@ class PendingReply:
         """Those who end together, of a long one."""
 
 
+_POLLS = (DataAt, Signal)
+
+
 def _is_poll(wait: Wait) -> bool:
     """True if a call is held until there is something to read: peers choose how many of these there are."""
-    return any(isinstance(condition, DataAt | Signal) for condition in wait.on)
+    for condition in wait.on:  # noqa: SIM110 - nearly every call waits for one condition
+        if isinstance(condition, _POLLS):
+            return True
+    return False
 
 
 def _is_pause(wait: Wait) -> bool:
@@ -191,17 +198,18 @@ class PendingReplies:
         mine = self._by_connection.get(connection_id)
         now = self._now()
         delay_ms = wait.deadline - now
+        is_poll = _is_poll(wait)
         if (
             delay_ms <= 0
             or (mine is not None and mine.calls >= MAX_WAITS_PER_CONNECTION and not _is_pause(wait))
-            or (self.polls >= self._max_polls() and _is_poll(wait))
+            or (is_poll and self.polls >= self._max_polls())
         ):
             complete(Outcome(timed_out=True))
             return
         if mine is None:
             mine = self._by_connection[connection_id] = _Held()
         waiting = PendingReply(
-            connection_id, wait, complete, 1 if wait.any_of else len(wait.on), calls, withdrawal
+            connection_id, wait, complete, 1 if wait.any_of else len(wait.on), calls, withdrawal, is_poll
         )
         mine.enter(waiting)
         self.count += calls
@@ -211,12 +219,15 @@ class PendingReplies:
         else:
             self._end_by_step(waiting, now)
         for condition in wait.on:
-            if isinstance(condition, DataAt):  # most are pulls, and to match patterns takes its time
+            # Most are pulls, or wait for the promise; to match patterns takes its time.
+            if isinstance(condition, DataAt):
                 key = (condition.topic, condition.queue_id)
                 entries = self._by_queue.get(key)
                 if entries is None:
                     entries = self._by_queue[key] = {}
                 entries[waiting] = condition
+            elif isinstance(condition, Durable):
+                self._durable.append((condition.physical_offset, waiting))
             else:
                 self._enter(waiting, condition)
 
@@ -235,8 +246,6 @@ class PendingReplies:
 
     def _enter(self, waiting: PendingReply, condition: Condition) -> None:
         match condition:
-            case Durable(physical_offset):
-                self._durable.append((physical_offset, waiting))
             case Saved(table):
                 self._saved.setdefault(table, []).append(waiting)
             case Answer():
@@ -273,10 +282,8 @@ class PendingReplies:
         self._working[waiting.connection_id] = self._working.get(waiting.connection_id, 0) + 1
         waiting.abandon = self._off_loop.start(condition.work, ended)
 
-    def _stop_work(self, waiting: PendingReply) -> None:
-        if waiting.abandon is None:
-            return
-        waiting.abandon()
+    def _stop_work(self, waiting: PendingReply, abandon: Callable[[], None]) -> None:
+        abandon()
         waiting.abandon = None
         connection_id = waiting.connection_id
         working = self._working.pop(connection_id) - 1
@@ -332,7 +339,8 @@ class PendingReplies:
             waiting.timer.cancel()
 
     def _remove(self, waiting: PendingReply) -> None:
-        self._stop_work(waiting)
+        if waiting.abandon is not None:
+            self._stop_work(waiting, waiting.abandon)
         for condition in waiting.wait.on:
             if isinstance(condition, DataAt):
                 self._remove_from_queue(waiting, condition)

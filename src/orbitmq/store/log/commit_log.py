@@ -51,7 +51,8 @@ class CommitLog:
         self.durable = 0
         """Everything below is on the disk. Moves in the thread that flushes."""
         self.flush_error: OSError | None = None
-        self._flushing_since = 0.0
+        self.flushing_since = 0.0
+        """The beginning of the flush that is under way (monotonic); 0 without one."""
 
     # Opening.
 
@@ -255,11 +256,11 @@ class CommitLog:
             target = self.max_physical
             if target <= self.durable:
                 return self.durable
-            self._flushing_since = time.monotonic()
+            self.flushing_since = time.monotonic()
             try:
                 self._sync_segments()
             finally:
-                self._flushing_since = 0.0
+                self.flushing_since = 0.0
             if failpoints.armed:
                 failpoints.hit("commitlog.after_flush")
             self.durable = max(self.durable, target)
@@ -317,7 +318,7 @@ class CommitLog:
     @property
     def flushing_ms(self) -> int:
         """For how long the flush has taken that is under way; 0 without one."""
-        since = self._flushing_since
+        since = self.flushing_since
         return int((time.monotonic() - since) * 1000) if since else 0
 
     # Taking away.

@@ -29,13 +29,18 @@ class Confirm:
     @property
     def offset(self) -> int:
         """The physical offset up to which the promise holds."""
-        commit_log, replicated = self._log, self.replicated
-        reached = commit_log.durable if self.waits_for_disk else commit_log.max_physical
+        replicated = self.replicated
+        if self.waits_for_disk:
+            reached = self._log.durable
+        else:
+            reached = self._log.max_physical
+            if replicated is None:
+                return reached  # before anything holds it back, `begin` is called
         if replicated is not None and replicated < reached:
             reached = replicated
         if reached > self._reached:
             self._reached = reached
-        return self._reached if self.is_held else reached
+        return self._reached
 
     def cut_to(self, physical_offset: int) -> None:
         """Goes back with a log that has been cut: the one time that it does."""

@@ -71,8 +71,6 @@ class Arrivals:
     def replicas_reached(self, replicated: int | None) -> None:
         """Takes over up to where enough replicas hold the log; None: none has to."""
         confirm = self.confirm
-        if replicated == confirm.replicated:
-            return
         was_held = confirm.is_held
         confirm.replicated = replicated
         if replicated is not None and not was_held:
@@ -152,7 +150,8 @@ class Arrivals:
         """Messages that became visible since the last call; only of the `wanted` queues, if given."""
         if not self.dirty:
             return []
-        if self._table.is_held:
+        is_held = self._table.is_held
+        if is_held:
             confirmed = self.confirm.offset
             if confirmed == self._drained_end:
                 return []
@@ -166,7 +165,7 @@ class Arrivals:
             if not queue.unwritten:
                 queue.unwritten = True
                 self._unwritten.append(queue)
-            end = self._table.end(queue)
+            end = queue.visible if is_held else queue.max_offset
             if wanted is not None and (queue.topic, queue.queue_id) not in wanted:
                 queue.announced = end
             while queue.announced < end:
