@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from orbitmq import (
@@ -63,9 +65,12 @@ async def test_a_topic_that_may_not_be_written_to(cluster: Cluster, producer: Pr
     async with Admin(cluster.namesrv) as admin:
         [name] = await admin.create_topic(topic, queues=2)
         await producer.send(Message(topic, b"0"))
-        status = await admin.topic_status(topic)
-        assert len(status) == 2
-        assert sum(offsets.max_offset - offsets.min_offset for offsets in status.values()) == 1
+        async with asyncio.timeout(60):  # Apache's broker acknowledges it before it is in its queue
+            while True:
+                status = await admin.topic_status(topic)
+                assert len(status) == 2
+                if sum(offsets.max_offset - offsets.min_offset for offsets in status.values()) == 1:
+                    break
         assert await admin.set_topic_perm(topic, 4) == {name: 6}
         [queues] = (await admin.topic_route(topic)).queue_datas
         assert queues.perm == 4
@@ -80,6 +85,10 @@ async def test_messages_and_offsets(cluster: Cluster, producer: Producer) -> Non
         await admin.create_topic(topic, queues=1)
         sent = [await producer.send(Message(topic, str(number), keys=key)) for number in range(3)]
         queue = sent[0].queue
+        # Apache's broker acknowledges messages before they are in their queues, and then in the index.
+        async with asyncio.timeout(60):
+            while not await admin.query_messages(topic, sent[2].message_id, unique=True):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
         await admin.create_group(group)
         assert group in await admin.groups()
         assert (await admin.view_message(sent[1].offset_message_id, topic)).body == b"1"

@@ -43,7 +43,7 @@ class Running:
         settings = self.broker.settings
         return f"{settings.bind_address}:{settings.listen_port}"
 
-    async def ask(self, request: Request[ReplyT], timeout_ms: float = 10_000) -> ReplyT:
+    async def ask(self, request: Request[ReplyT], timeout_ms: float = 60_000) -> ReplyT:
         return await self.pool.call(self.address, request, timeout_ms)
 
     async def ask_namesrv(self, request: Request[ReplyT]) -> ReplyT:
@@ -98,7 +98,7 @@ async def running(
     name_server = NAMESRV_TABLE.load([Layer("the test", {"listenPort": port + 2, **(namesrv or {})})])
     server = StandaloneServer(broker, name_server)
     await server.start()
-    pool = ConnectionPool(credentials=credentials, ssl=ssl)
+    pool = ConnectionPool(connect_timeout_ms=60_000, credentials=credentials, ssl=ssl)
     try:
         yield Running(server, pool)
     finally:
