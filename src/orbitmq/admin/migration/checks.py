@@ -88,7 +88,7 @@ async def _rows(admin: Admin, found: GroupSurvey, to: str) -> AsyncIterator[Row]
         yield "master", BLOCKED, "the group has no master: start it, or promote a slave"
         return
     if master.error:
-        yield "master", BLOCKED, f"{master.at.address} does not answer: {master.error}"
+        yield "master", BLOCKED, f"{master.at.address} {master.error}"
         return
     if master.make == to:
         yield "master", DONE, f"{master} ({master.version}) is master"

@@ -45,8 +45,11 @@ def _steps(found: GroupSurvey, to: str, namesrv: str) -> Iterator[tuple[str, str
     master = found.master
     other = ORBITMQ if to == APACHE else APACHE
     how = f"{found.name}{_to(to)} --namesrv '{namesrv}'"
-    if master is None or master.error:
-        yield OPEN, "the group has no master that answers: bring it back first", ""
+    if master is None:
+        yield OPEN, "the group has no master: bring it back first", ""
+        return
+    if master.error:
+        yield OPEN, f"the plan cannot be made: the master {master.at.address} {master.error}", ""
         return
     if master.make != to:
         target = target_of(found, to)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from orbitmq.admin.admin import Admin, BrokerAt, NoBroker
 from orbitmq.admin.commands.broker_config import broker_config
 from orbitmq.net.errors import NetError
-from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.errors import BrokerRefused, NoPermission
 from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
 from orbitmq.protocol.requests.offset import GetAllConsumerOffset
 from orbitmq.protocol.requests.topic import GetAllTopicConfig, GetTopicStatsInfo
@@ -24,7 +24,7 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One broker of a group. `error` says why nothing else is known."""
+    """One broker of a group. `error`, behind its address, says why nothing else is known."""
 
     at: BrokerAt
     make: str = ""
@@ -73,8 +73,11 @@ async def read_member(admin: Admin, at: BrokerAt) -> Member:
     try:
         figures = (await admin.call(at.address, GetBrokerRuntimeInfo())).body.table
         options = await broker_config(admin, at.address)
-    except (NetError, BrokerRefused) as error:
-        return Member(at, error=str(error))
+    except NetError as error:
+        return Member(at, error=f"does not answer: {error}")
+    except BrokerRefused as error:
+        advice = "; give --access-key and --secret-file of a super user"
+        return Member(at, error=f"refuses: {error}{advice if isinstance(error, NoPermission) else ''}")
     return Member(at, ORBITMQ if OWN_FIGURE in figures else APACHE, figures, options)
 
 

@@ -222,9 +222,7 @@ class Switch:
         ]
         for member in found:
             if member.error:
-                raise Stopped(
-                    f"{member.at.address} does not answer: {member.error}. Bring it back, and run this again"
-                )
+                raise Stopped(f"{member.at.address} {member.error}. Run the command again once it answers")
         return found[0], found[1]
 
     async def _lag(self, master: Member, target: Member) -> str:
@@ -263,9 +261,7 @@ class Switch:
             await asyncio.sleep(LOOK_SECONDS)
         target = await read_member(self._admin, BrokerAt("", record.group, 1, record.target))
         if target.error:
-            raise Stopped(
-                f"{record.target} does not answer: {target.error}. Bring it back, and run the command again"
-            )
+            raise Stopped(f"{record.target} {target.error}. Run the command again once it answers")
         if target.log_end < record.log_end:
             raise Stopped(
                 f"{record.target} lacks {record.log_end - target.log_end:,} bytes that {record.master} has "
@@ -299,9 +295,7 @@ class Switch:
             role = record.broker_role if record.broker_role != "SLAVE" else "ASYNC_MASTER"
             target = await read_member(self._admin, BrokerAt("", record.group, 1, record.target))
             if target.error:
-                raise Stopped(
-                    f"{record.target} does not answer: {target.error}. Run the command again once it does"
-                )
+                raise Stopped(f"{record.target} {target.error}. Run the command again once it answers")
             if target.options.get("brokerRole") != role:
                 await update_broker_config(self._admin, record.target, {"brokerRole": role})
             self._say(f"{record.target} is {role}")
