@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from orbitmq.broker.stats.counters import SizeClasses
 from orbitmq.broker.stats.metric_families import SIZE_BOUNDS, TIMER_BOUNDS_S
+from orbitmq.broker.stats.size_classes import SizeClasses
 from orbitmq.protocol.bodies.heartbeat import ConsumeType
 from orbitmq.protocol.names import (
     DLQ_PREFIX,

@@ -5,15 +5,14 @@ Handlers add to plain counters; `tick`, called once a second, samples them.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from orbitmq.broker.stats.metric_families import SIZE_BOUNDS
 from orbitmq.broker.stats.rate_counters import DAY_STEP_MS, HOUR_STEP_MS, MINUTE_STEP_MS, Flow, Flows
+from orbitmq.broker.stats.size_classes import SMALL_BYTES, SizeClasses, with_large
 
 PUT_TIME_BOUNDS_MS = (0, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
 PUT_TIME_NAMES = (
@@ -22,45 +21,10 @@ PUT_TIME_NAMES = (
 )  # fmt: skip
 
 
-SMALL_BYTES = SIZE_BOUNDS[0]
 FRESH_QUEUES = 1_000
 """Queues whose new counts wait to be added up: some 2 ms."""
 FLOWS_PER_STEP = 2_000
 """Flows that are sampled before others have a turn: some 3 ms."""
-
-
-@dataclass(slots=True)
-class SizeClasses:
-    """Messages, their bytes, and how many are in each class above the smallest, where nearly all are."""
-
-    messages: int = 0
-    size_bytes: int = 0
-    large: Sequence[int] = ()
-
-    def add(self, messages: int, size_bytes: int) -> None:
-        """Counts messages of about the same size."""
-        self.messages += messages
-        self.size_bytes += size_bytes
-        if size_bytes > SMALL_BYTES * messages:
-            self.large = _with_large(self.large, messages, size_bytes)
-
-    def without(self, others: SizeClasses) -> SizeClasses:
-        """The classes left if `others` are among these."""
-        large = list(self.large) or [0] * len(SIZE_BOUNDS)
-        for index, count in enumerate(others.large):
-            large[index] -= count
-        return SizeClasses(self.messages - others.messages, self.size_bytes - others.size_bytes, large)
-
-    def counts(self, above: int) -> tuple[int, ...]:
-        """Messages in each class, the smallest first; `above` is the number of classes above it."""
-        large = tuple(self.large) or (0,) * above
-        return (self.messages - sum(large), *large)
-
-
-def _with_large(large: Sequence[int], messages: int, size_bytes: int) -> list[int]:
-    counts = large if isinstance(large, list) else [0] * len(SIZE_BOUNDS)
-    counts[bisect_left(SIZE_BOUNDS, size_bytes / messages) - 1] += messages
-    return counts
 
 
 @dataclass(slots=True)
@@ -152,10 +116,7 @@ class BrokerStats:
             fresh[1] += messages
             fresh[2] += size_bytes
         if size_bytes > SMALL_BYTES * messages:
-            large = self.large.get(topic)
-            if large is None:
-                large = self.large[topic] = [0] * len(SIZE_BOUNDS)
-            large[bisect_left(SIZE_BOUNDS, size_bytes / messages) - 1] += messages
+            self.large[topic] = with_large(self.large.get(topic, ()), messages, size_bytes)
 
     def put_typed(self, message_type: str, topic: str, size_bytes: int, messages: int = 1) -> None:
         """Notes of what type messages are that `put_fresh` counts: fifo with a sharding key, delay when their
