@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 STORE_NAMES = ("commitlog", "consumequeue", "config/topics.json", "checkpoint", "abort", "lock", "shard-0")
 """One of these is in every data folder of a broker, OrbitMQ's or Apache's."""
 NAMESRV_NAMES = ("kvConfig.json", "namesrv.properties")
+DLEDGER_PREFIX = "dledger-"
+"""The beginning of the name of a folder with a DLedger commit log."""
 FOLDER_OF_FILE_SYSTEM = "lost+found"
 """A new file system is not empty: it has this folder."""
 
@@ -32,7 +34,8 @@ class ForeignFolder(StartError):
 
 
 def check_data_folder(folder: Path, names: Iterable[str], own_files: Iterable[Path | None]) -> None:
-    """Raises ForeignFolder for a folder that is not empty and has none of `names`.
+    """Raises ForeignFolder for a folder that is not empty and has none of `names`, or whose messages are all
+    in a DLedger commit log: its queues would be emptied.
 
     `own_files` are files that the command line names: they may lie in the folder before its first start.
     """
@@ -40,6 +43,12 @@ def check_data_folder(folder: Path, names: Iterable[str], own_files: Iterable[Pa
         entries = sorted(entry.name for entry in folder.iterdir())
     except OSError:
         return  # It is made later, or the error is reported where it is opened.
+    raft_logs = [name for name in entries if name.startswith(DLEDGER_PREFIX)]
+    if raft_logs and not any((folder / "commitlog").glob("*")):
+        raise ForeignFolder(
+            f"{folder} holds the log of a broker with DLedger ({raft_logs[0]}), which has another format: "
+            "choose another --data-dir, and move the messages as docs/operate/leaving-dledger.md shows"
+        )
     own = {path.absolute() for path in own_files if path is not None}
     foreign = [
         name for name in entries if name != FOLDER_OF_FILE_SYSTEM and folder.absolute() / name not in own

@@ -94,6 +94,17 @@ def test_folders_that_may_be_used(tmp_path: Path) -> None:
     check_data_folder(tmp_path, STORE_NAMES, [])
 
 
+def test_a_store_of_dledger_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    """But for its log, all of it looks like a store of others."""
+    for name in ("config", "consumequeue", "dledger-n0/data", "commitlog"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "config" / "topics.json").touch()
+    with pytest.raises(ForeignFolder, match="DLedger"):
+        check_data_folder(tmp_path, STORE_NAMES, [])
+    (tmp_path / "commitlog" / "00000000000000000000").touch()  # of before, or of afterwards
+    check_data_folder(tmp_path, STORE_NAMES, [])
+
+
 @pytest.mark.parametrize(
     ("given", "is_warned"),
     [
