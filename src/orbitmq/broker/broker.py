@@ -236,13 +236,13 @@ class Broker:
         self.delay.start()
         self.timer.start(list(self.topics.by_name))
 
-    def hold(self) -> None:
-        """Delivers nothing of before, and decides nothing: a slave may have acted for this broker."""
+    def hold_deliveries(self) -> None:
+        """Stops deliveries and decisions of earlier messages: a slave may have acted for this broker."""
         self.delay.is_held = self.timer.is_held = self.check_back.is_held = self.reviver.is_held = True
         self.transactions.held_to = self.transactions.end
 
-    def go_on(self) -> None:
-        """Ends that."""
+    def resume_deliveries(self) -> None:
+        """Starts again what `hold_deliveries` has stopped."""
         self.delay.is_held = self.timer.is_held = self.check_back.is_held = self.reviver.is_held = False
         self.transactions.held_to = 0
 

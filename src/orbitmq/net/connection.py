@@ -86,7 +86,7 @@ class Flushes:
         self._waiting.append(connection)
         if not self.turns and not self._soon:
             self._soon = True
-            self._loop.call_soon(self._go_on)
+            self._loop.call_soon(self._flush_now)
 
     def end_turn(self) -> None:
         """Someone's turn is over."""
@@ -94,7 +94,7 @@ class Flushes:
         if self._waiting and not self.turns:
             self._flush()
 
-    def _go_on(self) -> None:
+    def _flush_now(self) -> None:
         self._soon = False
         self._flush()
 
@@ -277,10 +277,10 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
             if self._writable and not self._goes_on:
                 self._goes_on = True
-                self._loop.call_soon(self._go_on)
+                self._loop.call_soon(self._handle_rest)
 
-    def _go_on(self) -> None:
-        """Hands over what a turn has left in the inbox."""
+    def _handle_rest(self) -> None:
+        """Handles the requests that a turn has left in the inbox."""
         self._goes_on = False
         if self._writable:
             self.resume_writing()

@@ -320,7 +320,7 @@ class ActingMaster:
         except (OrbitError, OSError) as error:
             log.warning("the slave that acted for this master does not say how far it got: %s", error)
         finally:
-            broker.go_on()
+            broker.resume_deliveries()
 
     async def _adopt(self) -> None:
         broker = self._broker

@@ -223,7 +223,7 @@ class BrokerServer:
         for _ in broker.recover(now):
             await asyncio.sleep(0)
         if settings.enable_slave_acting_master and not broker.replication.is_slave:
-            broker.hold()
+            broker.hold_deliveries()
 
     def _make_turns(self) -> Turns:
         settings, broker = self.settings, self.broker

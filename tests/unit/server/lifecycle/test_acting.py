@@ -104,7 +104,7 @@ async def test_delayed_messages_of_a_master_that_is_away_come_once_and_it_takes_
 async def keeps_all(server: BrokerServer) -> None:
     """Has a master deliver nothing more, however long it takes until it goes away."""
     await until(lambda: not server.broker.delay.is_held)
-    server.broker.hold()
+    server.broker.hold_deliveries()
 
 
 def bodies(*servers: BrokerServer, topic: str = "T") -> Counter[bytes]:
@@ -334,10 +334,10 @@ async def test_decisions_about_what_a_slave_may_have_moved_are_refused_until_it_
         place = int((sent.msg_id or "")[-16:], 16)
         decision = EndTransaction("P", sent.queue_offset, place, 8, "A", transaction_id="A")
         await until(lambda: not here.broker.broker.delay.is_held)
-        here.broker.broker.hold()
+        here.broker.broker.hold_deliveries()
         refused = await here.refusal(decision)
         assert refused.code == ResponseCode.SLAVE_NOT_AVAILABLE
-        here.broker.broker.go_on()
+        here.broker.broker.resume_deliveries()
         await here.ask(decision)
         assert bodies(here.broker) == Counter([b"half"])
 
