@@ -31,6 +31,7 @@ def flags(name: str) -> list[str]:
 def _make(name: str, use: Callable[[list[str]], None]) -> None:
     """Makes an archive of the classes that `use` has Java load; it returns when that Java has ended."""
     FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / f"{name}.jsa").unlink(missing_ok=True)  # Java writes no archive where it takes classes from one
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         made = Path(folder, "made.jsa")
         use([f"-XX:ArchiveClassesAtExit={made}", "-Xlog:cds*=off"])
@@ -75,7 +76,7 @@ def _use_spark(options: list[str]) -> None:
         spark.read.format("orbitmq").options(**named).load().groupBy("topic").count().collect()
         stream = spark.readStream.format("orbitmq").options(**named, startingOffsets="earliest").load()
         written = stream.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
-        written.trigger(availableNow=True).start(f"{folder}/rows").awaitTermination()
+        written.trigger(availableNow=True).start(f"{folder}/rows").awaitTermination(300)
         spark.read.parquet(f"{folder}/rows").orderBy("queueOffset").collect()
         java = SparkContext._gateway.proc
         spark.stop()
