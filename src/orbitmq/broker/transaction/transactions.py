@@ -14,7 +14,6 @@ it.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -203,19 +202,22 @@ class Transactions:
         """Notes what was written into the log straight from a read. If memory ends here, the next call notes
         the rest.
         """
-        with contextlib.suppress(MemoryError):
+        try:  # noqa: SIM105 - it runs in every turn with transactions, and `suppress` makes an object
             self._note_handled()
+        except MemoryError:
+            pass
 
     def _note_handled(self) -> None:
         handled = self._handled
         if handled is None:
             return
         now = handled.now
+        self._dirty_tables.mark(self.NAME, soon=False)
         while handled.noted_halves < len(handled.halves):
             half = handled.halves[handled.noted_halves]
             following = handled.noted_halves + 1
             self._recent[half.physical_offset] = half.offset
-            self.begun(half.topic, half.group, now)
+            self.figures.opened(half.topic, half.group, now)
             handled.noted_halves = following
         while handled.noted_ended < len(handled.ended):
             ended = handled.ended[handled.noted_ended]
@@ -305,12 +307,12 @@ class Transactions:
 
     def _close(self, half: Half, state: HalfState, now: int) -> None:
         self.newest.pop(half.root, None)
+        self._dirty_tables.mark(self.NAME, soon=False)
         self._end(half, state, now)
 
     def _end(self, half: Half | EndedHalf, state: HalfState, now: int) -> None:
         self._recent.pop(half.physical_offset, None)
         self.window[half.offset] = state
-        self._dirty_tables.mark(self.NAME, soon=False)
         # The last that may fail: it counts.
         self.figures.closed(half.topic, half.group, now)
 
