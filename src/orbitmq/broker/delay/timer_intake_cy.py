@@ -256,7 +256,7 @@ def _parse_timer_message(
 @cython.inline
 @cython.exceptval(check=False)
 def _due_ms(timer: cython.pointer[Timer], precision_ms: cython.longlong) -> cython.longlong:
-    """When a message is due: as it asks, where its slot agrees with that. Compiled only."""
+    """Due time of a message: the time it asks for, if its slot agrees with that. Compiled only."""
     if timer.out_ms < timer.asked_ms <= timer.out_ms + max(precision_ms, 1000):
         return timer.asked_ms
     return timer.out_ms + precision_ms

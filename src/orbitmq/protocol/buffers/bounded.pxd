@@ -1,9 +1,9 @@
 # Raw memory, read and written within bounds: for the hot modules where they are compiled.
 #
-# The one place that moves a pointer. A `Writer` and a `Reader` know where their memory ends: each put and each get is
-# one comparison. What does not fit is not written, what is not there reads as zero, and `overflow` says so
-# from then on, however much follows: callers look once, behind everything. A `Span` is a piece of memory that somebody
-# else keeps alive; its bytes are asked for by their place in it.
+# The one place that moves a pointer. A `Writer` and a `Reader` know where their memory ends: each put and each
+# get is one comparison. Bytes that do not fit are not written, those that are not there read as zero, and
+# `overflow` says so from then on, however much follows: callers look once, behind everything. A `Span` is a piece
+# of memory that somebody else keeps alive; its bytes are asked for by their place in it.
 #
 # Literals are C strings without a zero byte: their lengths are constants once the compiler has inlined `strlen`.
 
@@ -74,7 +74,7 @@ cdef inline Span part_of(Span span, Py_ssize_t start, Py_ssize_t size) noexcept 
 
 
 cdef inline Span rest_of(Span span, Py_ssize_t start) noexcept nogil:
-    """What begins at a place of a span."""
+    """The part of a span that begins at a place of it."""
     return part_of(span, start, span.size)
 
 
@@ -207,7 +207,7 @@ cdef inline Py_ssize_t left_of(const Writer *out) noexcept nogil:
 
 
 cdef inline Span span_written(const Writer *out, Py_ssize_t start=0) noexcept nogil:
-    """What was written from a place on. Valid as long as its memory, and until more is written over it."""
+    """The bytes written from a place on. Valid as long as its memory, and until more is written over it."""
     return part_of(span_over(out.start, out.at - out.start), start, out.at - out.start)
 
 

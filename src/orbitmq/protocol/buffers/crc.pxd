@@ -66,7 +66,7 @@ cdef extern from *:
 
 
 cdef inline bint _is_short(Py_ssize_t length) noexcept nogil:
-    """Whether `_short_crc` is the quicker way for so many bytes."""
+    """True if `_short_crc` is the quicker way for so many bytes."""
     return length <= 512 or (length <= 65536 and orbitmq_can_fold())
 
 

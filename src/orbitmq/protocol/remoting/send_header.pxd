@@ -274,7 +274,7 @@ cdef inline bint has_needed_fields(const SendHeader *header) noexcept:
 
 
 cdef inline unsigned char _digit(unsigned char digit) noexcept:
-    """What a hexadecimal digit stands for; above 15 if it is none."""
+    """The value of a hexadecimal digit; above 15 if it is none."""
     if 48 <= digit <= 57:
         return digit - 48
     if 97 <= digit <= 102:

@@ -211,7 +211,7 @@ def _put_records(
         while max_records > 0 and _find_plain(log, position, base, cython.address(parts)):
             max_records -= 1
             hashes = writer_over(memory, cython.sizeof(memory))
-            # What takes a half message back has no entries.
+            # A record that takes a half message back has no entries.
             if i32_of(log, position + 36) & 0xC != 0xC:
                 _put_hashes(log, cython.address(parts), cython.address(hashes))
             count = written(cython.address(hashes)) // 4
