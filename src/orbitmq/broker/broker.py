@@ -362,6 +362,7 @@ class Broker:
         """
         self._adopt_topics(now)
         self._bound_offsets(now)
+        self.offsets.for_master.clear()
         self.topics.begin_epoch(self.replication.epoch, now)
         self.timer.open(now)
         self._start_deliveries()

@@ -125,6 +125,19 @@ class MasterTables:
                     if mine < offset or ((before is not None or goes_back) and mine != offset):
                         offsets.store(group, topic, queue_id, offset, now)
 
+    def ahead_of_master(self, body: ConsumerOffsetSerializeWrapper) -> dict[tuple[str, str, int], int]:
+        """The offsets that groups have committed here and that are larger than those of the master, at most
+        the ends of queues: of a log that was cut the messages are gone. The others need no more be kept.
+        """
+        ahead = {}
+        for (group, topic, queue_id), offset in list(self._broker.offsets.for_master.items()):
+            bounded = min(offset, self._broker.store.queue_end(topic, queue_id))
+            if bounded > body.offset_table.get(f"{topic}@{group}", {}).get(queue_id, -1):
+                ahead[group, topic, queue_id] = bounded
+            else:
+                del self._broker.offsets.for_master[group, topic, queue_id]
+        return ahead
+
     def progress(self, sent: MasterProgress) -> None:
         """Takes over how far the master has delivered, or what it said of that the last time.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.client.outbox import Outbox
+from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.snapshots import with_items
@@ -58,6 +59,7 @@ class OffsetTables:
     store: MessageStore
     outbox: Outbox
     dirty_tables: DirtyTables
+    replication: Replication
 
 
 @handlers(QueryConsumerOffset)
@@ -107,6 +109,8 @@ def update_consumer_offset(tables: OffsetTables, call: Call[UpdateConsumerOffset
     if tables.topics.get(topic) is None:
         raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
     tables.offsets.commit(group, topic, request.queue_id, request.commit_offset, now)
+    if tables.replication.is_slave:
+        tables.offsets.for_master[group, topic, request.queue_id] = request.commit_offset
     return Void()
 
 

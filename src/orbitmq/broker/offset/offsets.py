@@ -48,6 +48,9 @@ class OffsetTable:
         """Groups and topics whose stored offsets are other ones than at the last snapshot."""
         self._offset_texts: TextLog[Queues] = TextLog(_member)
         self._group_texts: TextLog[list[str]] = TextLog(_member)
+        self.for_master: dict[tuple[str, str, int], int] = {}
+        """Offsets, by group, topic and queue id, that groups have committed at this slave while its master
+        was away: it gets them when it is back."""
         self._dirty_tables = dirty_tables
         self._updates = 0
         self._updates_per_version = updates_per_version
@@ -261,6 +264,8 @@ class OffsetTable:
 
     def _forget(self, is_gone: Callable[[tuple[str, str]], bool]) -> None:
         self.on_removed(lambda topic, group: is_gone((group, topic)))
+        for place in [place for place in self.for_master if is_gone(place[:2])]:
+            del self.for_master[place]
         for table in (self._resets, self._pulled):
             for key in [key for key in table if is_gone(key)]:
                 del table[key]

@@ -13,13 +13,13 @@ from orbitmq.broker.ha.following import Following
 from orbitmq.broker.master_tables import MasterProgress, MasterTables
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
-from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
+from orbitmq.protocol.bodies.offset import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from orbitmq.protocol.errors import BrokerRefused, OrbitError, Refused
 from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo, GetTimerCheckPoint, GetTimerMetrics
 from orbitmq.protocol.requests.auth import AuthListAcl, AuthListUser
 from orbitmq.protocol.requests.group import GetAllSubscriptiongroupConfig
 from orbitmq.protocol.requests.ha import ExchangeBrokerHaInfo
-from orbitmq.protocol.requests.offset import GetAllConsumerOffset, GetAllDelayOffset
+from orbitmq.protocol.requests.offset import GetAllConsumerOffset, GetAllDelayOffset, UpdateConsumerOffset
 from orbitmq.protocol.requests.pop import GetAllMessageRequestMode
 from orbitmq.protocol.requests.topic import GetAllTopicConfig
 from orbitmq.protocol.schema.declare import Reply, Request
@@ -181,9 +181,24 @@ class MetadataSync:
             info = (await self._call(address, GetBrokerRuntimeInfo())).body
             log_end = int((info.table or {}).get("commitLogMaxOffset", 0))
         if offsets.body is not None:
+            await self._pass_on_offsets(address, offsets.body)
             tables.offsets(offsets.body, log_end, self._now())
         if not broker.replication.works_for_master:
             tables.progress(MasterProgress(timers, delay, asked_at, log_end))
+
+    async def _pass_on_offsets(self, address: str, body: ConsumerOffsetSerializeWrapper) -> None:
+        """Commits at the master what groups have committed here while it was away."""
+        kept = self._broker.offsets.for_master
+        for place, offset in self._tables.ahead_of_master(body).items():
+            committed = kept.get(place)
+            try:
+                await self._call(address, UpdateConsumerOffset(*place, offset))
+            except BrokerRefused as error:
+                log.warning(
+                    "the master %s does not take the offset of %s on %s: %s", address, *place[:2], error
+                )
+            if kept.get(place) == committed:
+                kept.pop(place, None)
 
     async def _copy_modes_and_counts(self, address: str) -> None:
         """Takes over the modes of groups, and the counts of timers."""

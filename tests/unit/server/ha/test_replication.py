@@ -124,6 +124,34 @@ async def test_a_slave_has_the_masters_log_and_tables_within_seconds(tmp_path: P
             assert slave.store.topics() == here.broker.store.topics()
 
 
+async def test_a_returning_master_gets_the_offsets_that_groups_committed_at_its_slave(tmp_path: Path) -> None:
+    before = {"on": 1, "beyond": 1, "back": 3}
+    at_slave = {"on": 4, "beyond": 9, "back": 2}
+    async with running(tmp_path / "m") as here:
+        for number in range(5):
+            await here.send(body=b"%d" % number)
+        for name, offset in before.items():
+            await here.ask(UpdateAndCreateSubscriptiongroup(body=SubscriptionGroupConfig(name)))
+            await here.ask(UpdateConsumerOffset(name, "T", 0, offset))
+        async with slave_of(here, tmp_path / "s") as slave:
+            await until(Group(here, slave).is_level)
+            offsets = slave.broker.offsets
+            await until(lambda: all(offsets.get(name, "T", 0) == before[name] for name in before))
+            await here.broker.stop()
+            await until(lambda: not slave.broker.replication.has_master)
+            for name, offset in at_slave.items():
+                await here.pool.call(
+                    slave.broker.identity.address, UpdateConsumerOffset(name, "T", 0, offset)
+                )
+            again = BrokerServer(here.broker.settings)
+            await again.start()
+            try:
+                await until(lambda: not offsets.for_master)
+                assert [again.broker.offsets.get(name, "T", 0) for name in before] == [4, 5, 3]
+            finally:
+                await again.stop()
+
+
 async def test_a_slave_has_what_a_user_changes_at_the_master_at_once(tmp_path: Path) -> None:
     # The next look at the tables and the next heartbeat of their own accord are an hour away.
     rare: dict[str, object] = {
