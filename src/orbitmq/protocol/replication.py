@@ -80,6 +80,7 @@ class ReportReader:
 
     def __init__(self) -> None:
         self._rest = b""
+        self._newest = 0
 
     def feed(self, data: bytes) -> int | None:
         """Gives the newest report that is whole, None without one. Raises BadStream for an impossible one.
@@ -91,17 +92,16 @@ class ReportReader:
         self._rest = data[whole:]
         if not whole:
             return None
-        before = 0
         for (offset,) in _REPORT.iter_unpack(data[:whole]):
             if offset >> 48 == TLS_OPENING:
                 raise BadStream(
                     "it begins with TLS, and here is none: set haTlsEnable at all brokers of the group, "
                     "or at none"
                 )
-            if not before <= offset < MAX_PHYSICAL_OFFSET:
+            if not self._newest <= offset < MAX_PHYSICAL_OFFSET:
                 raise BadStream(describe_stranger(data))
-            before = offset
-        return int(offset)
+            self._newest = int(offset)
+        return self._newest
 
 
 class Piece(NamedTuple):

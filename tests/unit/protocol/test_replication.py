@@ -62,6 +62,13 @@ def test_the_newest_whole_report_counts(offsets: list[int], cuts: list[int]) -> 
     assert [one for one in told if one is not None][-1] == offsets[-1]
 
 
+def test_a_report_below_an_earlier_one_is_refused() -> None:
+    reader = ReportReader()
+    assert reader.feed(encode_report(9)) == 9
+    with pytest.raises(BadStream):
+        reader.feed(encode_report(8))
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [
