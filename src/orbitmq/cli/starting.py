@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import platform
 from collections.abc import Iterable, Iterator
@@ -14,7 +13,7 @@ from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
 from orbitmq.compiled import hot_modules
 from orbitmq.controller.options import ControllerSettings
 from orbitmq.nameserver.options import NamesrvSettings
-from orbitmq.net.address import format_address, parse_address, parse_addresses
+from orbitmq.net.address import format_address, is_loopback, parse_address, parse_addresses
 from orbitmq.options import OptionTable, Settings
 from orbitmq.server.errors import StartError
 
@@ -90,21 +89,14 @@ def warn_unreachable(settings: BrokerSettings) -> None:
     """Warns of a broker that registers at its loopback address with name servers of other hosts."""
     host = settings.broker_ip1 or settings.bind_address
     known = parse_addresses(settings.namesrv_addr) if settings.namesrv_addr else []
-    elsewhere = [one for one in known if not _is_loopback(parse_address(one)[0])]
-    if _is_loopback(host) and elsewhere:
+    elsewhere = [one for one in known if not is_loopback(parse_address(one)[0])]
+    if is_loopback(host) and elsewhere:
         log.warning(
             "this broker registers with %s as %s: clients and brokers of other hosts do not reach it there. "
             "Set bindAddress=0.0.0.0 (--listen 0.0.0.0) if they are to",
             ", ".join(elsewhere),
             format_address(host, settings.advertised_port or settings.listen_port),
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def broker_listeners(settings: BrokerSettings) -> Iterator[str]:

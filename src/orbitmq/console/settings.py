@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from orbitmq.access import Access
 from orbitmq.console.security.single_sign_on import Provider
+from orbitmq.net.address import is_loopback
 from orbitmq.options import OptionError
 
 DEFAULT_PORT = 8080
@@ -61,12 +61,7 @@ class ConsoleSettings:
     @property
     def is_loopback(self) -> bool:
         """True if only this machine can reach it."""
-        if self.listen == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.listen).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.listen)
 
     @property
     def users_file(self) -> Path:

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from orbitmq.net.address import default_namesrv, format_address, parse_address, parse_addresses
+from orbitmq.net.address import (
+    default_namesrv,
+    format_address,
+    is_loopback,
+    parse_address,
+    parse_addresses,
+)
 from orbitmq.net.errors import BadAddress
 
 
@@ -62,3 +68,13 @@ def test_name_servers_come_from_the_environment_else_this_machine(monkeypatch: p
     assert default_namesrv() == "ns:9876"
     monkeypatch.delenv("NAMESRV_ADDR")
     assert default_namesrv() == "127.0.0.1:9876"
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.9.9.9", "::1"])
+def test_a_loopback_is_known(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "broker", ""])
+def test_another_host_is_no_loopback(host: str) -> None:
+    assert not is_loopback(host)
