@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -17,16 +16,9 @@ OTHER = Peer(2, PEER.host, PEER.address, PEER.version)
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    made: list[PopWorld] = []
-
-    def new(queues: int = 2, **properties: object) -> PopWorld:
-        made.append(PopWorld(tmp_path / "store", properties, queues))
-        return made[-1]
-
-    yield new
-    for world in made:
-        world.close()
+def make(make: Make) -> Make:
+    """Brokers with two queues unless a test asks for another number."""
+    return lambda queues=2, **properties: make(queues, **properties)
 
 
 def notice(world: PopWorld, poll_ms: int = 15_000, group: str = GROUP) -> Call:
