@@ -17,7 +17,7 @@ from xdist.scheduler.loadfile import LoadFileScheduling
 
 from orbitmq.compiled import stale_modules
 from tests import telling
-from tests.kit import class_archives
+from tests.kit import class_archives, late_sockets
 from tests.needs import need
 
 if TYPE_CHECKING:
@@ -63,9 +63,22 @@ LOGGERS = [logging.getLogger(name) for name in ("", "orbitmq", "orbitmq.client",
 """Loggers that commands and servers set up for their whole process: the root logger, and those below it."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """An option of this project's own."""
+    parser.addoption(
+        "--late-sockets",
+        type=int,
+        metavar="SEED",
+        help="event loops see sockets late and in random order, as on a busy machine",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Brings the report of what is told at the end, and second tries."""
     config.pluginmanager.register(telling, "telling")
+    seed = config.getoption("--late-sockets")
+    if seed is not None:
+        late_sockets.install(seed)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell that starts us in the background has all our processes ignore Ctrl-C, which some tests send.
         signal.signal(signal.SIGINT, signal.default_int_handler)
