@@ -270,7 +270,7 @@ class Broker:
         yield from loading.run(now)
         end = self.store.max_physical
         acted = ActedFor(True, end, before.timers_to, before.halves_to, before.points_to)
-        self.delay.note_acted(acted)
+        self.delay.note_acted(acted, soon=False)
 
     def _did_elsewhere(self, acted: ActedFor) -> None:
         self.timer.were_delivered_elsewhere(acted.log_end, acted.timers_to)
@@ -289,8 +289,8 @@ class Broker:
         reviver.run(now, self.timer.delivered_to_ms)
         return bool(reviver.outbox)
 
-    def note_acting(self, *, is_open: bool = True) -> None:
-        """Notes how far timers have got in place of the master's."""
+    def note_acting(self, *, is_open: bool = True, soon: bool = False) -> None:
+        """Notes how far timers and pops got in place of the master; `soon` where messages have left."""
         acted = self.delay.acted
         if acted is None:
             return
@@ -300,17 +300,17 @@ class Broker:
             points_to = max(points_to, self.acting_reviver.worked_up_to_ms(delivered_to_ms))
         noted = replace(acted, is_open=is_open, timers_to=timers_to, points_to=points_to)
         if noted != acted:
-            self.delay.note_acted(noted)
+            self.delay.note_acted(noted, soon=soon)
 
-    def end_acting(self, now: int) -> TimerMark | None:
-        """Lets go of that; gives where timers stopped, for the store."""
-        self.note_acting(is_open=False)
-        mark = self.timer.stop(now)
+    def end_acting(self) -> None:
+        """Lets go of that work. The next one who does it begins where the files of timers say, as if nobody
+        had, and passes over what `delay.acted` says was done.
+        """
+        self.note_acting(is_open=False, soon=True)
         self.timer.close()
         self.delay.stop()
         self.transactions.forget()
         self.acting_reviver = None
-        return mark
 
     def end_mastership(self, now: int) -> TimerMark | None:
         """Lets go of the work that only a master does; gives where timers stopped, for the store."""

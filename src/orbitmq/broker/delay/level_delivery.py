@@ -476,10 +476,10 @@ class DelayDelivery:
         self._dirty_tables.mark(self.NAME, soon=False)
         return adopted.acted_for
 
-    def note_acted(self, acted: ActedFor) -> None:
-        """Notes work that this broker has done for its master."""
+    def note_acted(self, acted: ActedFor, *, soon: bool) -> None:
+        """Notes work that this broker has done for its master; `soon` where messages have left."""
         self.acted = acted
-        self._dirty_tables.mark(self.NAME, soon=False)
+        self._dirty_tables.mark(self.NAME, soon=soon)
 
     def _go_forward(self, positions: Mapping[int, int]) -> None:
         for level, position in positions.items():
@@ -507,7 +507,7 @@ class DelayDelivery:
         """Notes that a message was stored by another master."""
         self.positions[level] = position + 1
         self._savable = replace(self._savable, positions=dict(self.positions))
-        self._dirty_tables.mark(self.NAME, soon=False)
+        self._dirty_tables.mark(self.NAME)
 
     def oldest_waiting(self) -> int | None:
         """The physical offset of the oldest message that still waits; None if none does."""

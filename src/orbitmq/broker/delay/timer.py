@@ -96,7 +96,8 @@ class Timers:
 
     def open(self, now: int, into: TimerStore | None = None) -> None:
         """Goes on from the files that the store has opened; call where it has opened them anew, and `start`
-        behind it. Messages that are due are stored in `into`, else in the broker's own store.
+        behind it. Messages that are due are stored in `into`, else in the broker's own store. With `into` the
+        files keep the positions they had: their owner says elsewhere what was delivered.
         """
         store = into or self._store
         self._fetching = False
@@ -104,6 +105,7 @@ class Timers:
         self._noted = self._proposed = ()
         self._started_ms = max(now, store.last_timestamp_ms)
         self._state = None
+        self._keeps_positions = into is None
         if store.timers is not None:
             self._state = state = TimerState(
                 self._settings, store, store.timers, self.metrics, self._stats, self._precision_ms
@@ -133,6 +135,11 @@ class Timers:
     def delivered_to_ms(self) -> int:
         """Everything that is due until then was delivered, and maybe more; 0 without files."""
         return 0 if self._state is None else self._delivery.delivered_to_ms
+
+    @property
+    def is_amid_due_time(self) -> bool:
+        """True if messages that are due at the same millisecond were delivered in part."""
+        return self._state is not None and self._delivery.is_amid_due_time
 
     def close(self) -> None:
         """Lets go of the files: nothing is taken in or delivered until `open`."""
@@ -230,7 +237,8 @@ class Timers:
                 more, fetch = self._delivery.run(now)
                 again = again or more
                 self._fetching = fetch is not None
-            self._note(state, now)
+            if self._keeps_positions:
+                self._note(state, now)
             return Step(again, fetch)
         except BaseException:
             if fetch is not None:

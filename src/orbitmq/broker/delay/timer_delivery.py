@@ -317,15 +317,27 @@ class Delivery:
     @property
     def delivered_to_ms(self) -> int:
         """Everything that is due until then was delivered, and maybe more."""
-        state = self._state
-        if self._batch:
-            return self._batch[self._done].due_ms - 1
-        slot = state.slot
-        first = None if slot is None or not slot.is_loaded else slot.first_due_ms
+        first = self._first_due_ms
         if first is not None:
             return first - 1
+        state = self._state
+        slot = state.slot
         is_known = slot is not None and slot.is_loaded and state.cursor[1] != NO_UNIT
         return state.cursor[0] if is_known else state.read_ms - 1
+
+    @property
+    def is_amid_due_time(self) -> bool:
+        """True if messages that are due at the same millisecond were delivered in part."""
+        due_ms, position = self._state.cursor
+        return position != NO_UNIT and self._first_due_ms == due_ms
+
+    @property
+    def _first_due_ms(self) -> int | None:
+        """Due time of the next message of the batch or of the open slot; None if neither has one."""
+        if self._batch:
+            return self._batch[self._done].due_ms
+        slot = self._state.slot
+        return slot.first_due_ms if slot is not None and slot.is_loaded else None
 
     # The end.
 

@@ -24,6 +24,8 @@ class Copy(NamedTuple):
     topic: str
     """The topic from which it was popped."""
     point: OpenPoint
+    is_next: bool
+    """Another message of its check point has left before it."""
 
 
 class ActingReviver(Reviver):
@@ -44,6 +46,13 @@ class ActingReviver(Reviver):
         self.outbox: deque[Copy] = deque()
         """Copies to send, in order; call `sent` with each."""
         self._due: deque[StoredMessage] = deque()
+        topic = self._records.topic
+        config = self._topics.get(topic)
+        self._ends = {
+            queue_id: self._store.max_offset(topic, queue_id)
+            for queue_id in range(0 if config is None else config.read_queue_nums)
+        }
+        """Queue of the revive topic -> its end now. Records behind it are those of a master that is back."""
 
     def take(self, message: PendingMessage) -> None:
         """Takes a record that is due now."""
@@ -69,45 +78,58 @@ class ActingReviver(Reviver):
         )
 
     def run(self, now: int, confirmed_ms: int) -> bool:
-        """See `Reviver.run`. Records that are due now count once the whole topic has been read."""
+        """See `Reviver.run`. Records that are due now count once their whole queue has been read."""
         more = super().run(now, 0)
-        if not self._queues or not self._has_read_all:
-            return more
-        while self._due:
-            record = self._due.popleft()
+        due, self._due = self._due, deque()
+        for record in due:
             queue = self._queues.get(record.queue_id)
-            if queue is not None:
+            if queue is not None and self._has_read(queue):
                 self._read_record(queue, record)
+            elif queue is not None:
+                self._due.append(record)
         for queue in self._queues.values():
-            queue.seen_ms = max(queue.seen_ms, confirmed_ms)
-            self._revive(queue, now)
+            if self._has_read(queue):
+                queue.seen_ms = max(queue.seen_ms, confirmed_ms)
+        self._revive_in_order(now)
         return more
-
-    @property
-    def _has_read_all(self) -> bool:
-        topic = self._records.topic
-        return all(
-            queue.next_offset >= self._store.max_offset(topic, queue_id)
-            for queue_id, queue in self._queues.items()
-        )
 
     def worked_up_to_ms(self, delivered_to_ms: int) -> int:
         """Every check point that is due until then was worked up; timers have delivered until
         `delivered_to_ms`.
         """
-        if self._due or not self._queues or not self._has_read_all:
+        if self._due or not self._queues or not all(map(self._has_read, self._queues.values())):
             return 0
         first = min(
-            (point.due_ms for queue in self._queues.values() for point in queue.points),
+            (point.due_ms for queue in self._queues.values() for point in queue.points if point.open),
             default=delivered_to_ms + 1,
         )
         return min(delivered_to_ms, first - 1)
 
-    def sent(self) -> None:
-        """Notes that another master has the first copy of the outbox."""
+    def sent(self, now: int) -> None:
+        """Notes that another master has the first copy of the outbox. The next one of the same check point
+        takes its place.
+        """
         point = self.outbox.popleft().point
         point.open = [offset for offset in point.open if offset != point.copied]
         self.figures.copies += 1
+        while point.open and self._revive_one(point, now):
+            pass
+
+    def _has_read(self, queue: ReviveQueue) -> bool:
+        """True if a queue was read as far as it went when this broker began to act."""
+        return queue.next_offset >= self._ends.get(queue.queue_id, 0)
+
+    def _revive(self, queue: ReviveQueue, now: int) -> None:
+        """Nothing yet: the other queues are read first."""
+
+    def _revive_in_order(self, now: int) -> None:
+        """Finishes the check points that are due, of all queues by their times: the master that comes back
+        is told one time, and delivers again what is due later.
+        """
+        while True:
+            queues = [queue for queue in self._queues.values() if queue.points]
+            if not queues or not self._finish_first(min(queues, key=_first_due_ms), now):
+                return
 
     def _revive_one(self, first: OpenPoint, now: int) -> bool:
         point, queue_offset = first.point, first.open[0]
@@ -117,8 +139,9 @@ class ActingReviver(Reviver):
         if copy is None:
             first.open = first.open[1:]
             return True
+        is_next = first.copied >= 0
         first.copied = queue_offset
-        self.outbox.append(Copy(copy, normal_topic(point.topic, point.cid), first))
+        self.outbox.append(Copy(copy, normal_topic(point.topic, point.cid), first, is_next))
         return False
 
     def _retry_queue(self, point: PopCheckPoint, now: int) -> tuple[str, int]:
@@ -130,3 +153,7 @@ class ActingReviver(Reviver):
 
     def _commit(self, queue: ReviveQueue, topic: str, now: int) -> None:
         """Leaves the offsets of the revive topic as they are: they are the master's."""
+
+
+def _first_due_ms(queue: ReviveQueue) -> int:
+    return queue.points[0].due_ms

@@ -305,19 +305,24 @@ class Reviver:
 
     def _revive(self, queue: ReviveQueue, now: int) -> None:
         """Finishes the check points that are due, in order, as far as this run goes."""
-        while queue.points:
-            first = queue.points[0]
-            is_due = first.due_ms + SLACK_MS <= now and first.due_ms + ACK_LEAD_MS <= queue.seen_ms
-            if first.open and not is_due:
-                return
-            while first.open or first.answers:
-                if not self._copies_left or not self._revive_one(first, now):
-                    return
-                self._copies_left -= 1
-            queue.points.popleft()
-            key = key_of_point(first.point)
-            if queue.by_key.get(key) is first:
-                del queue.by_key[key]
+        while queue.points and self._finish_first(queue, now):
+            pass
+
+    def _finish_first(self, queue: ReviveQueue, now: int) -> bool:
+        """Finishes the first check point; False if it is not due, or has to be tried again."""
+        first = queue.points[0]
+        is_due = first.due_ms + SLACK_MS <= now and first.due_ms + ACK_LEAD_MS <= queue.seen_ms
+        if first.open and not is_due:
+            return False
+        while first.open or first.answers:
+            if not self._copies_left or not self._revive_one(first, now):
+                return False
+            self._copies_left -= 1
+        queue.points.popleft()
+        key = key_of_point(first.point)
+        if queue.by_key.get(key) is first:
+            del queue.by_key[key]
+        return True
 
     def _revive_one(self, first: OpenPoint, now: int) -> bool:
         """Copies the next message; False if that has to be tried again."""

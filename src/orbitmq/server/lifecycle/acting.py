@@ -40,6 +40,10 @@ log = logging.getLogger(__name__)
 DELIVERY_STEP_SECONDS = 0.1
 ENDING_MS = 10_000
 """A master that comes back waits so long for a slave to end what it does."""
+FINISHING_MS = ENDING_MS // 2
+"""A slave sends on for so long what is due at the time at which it has to stop."""
+READ_SECONDS = 0.01
+"""Time after which it looks again if the disk has given what is due."""
 TIMEOUT_MS = 3_000
 ROUTE_MS = 1_000
 MAX_ROUTES_KEPT = 1_000
@@ -189,13 +193,30 @@ class ActingMaster:
         broker, timers = self._broker, self._timers
         try:
             if timers is not None:
-                timers.run(self._now())
+                await self._finish_due_time(timers)
                 timers.stop()
-            await self._reopen_timers(broker.end_acting(self._now()))
+            broker.end_acting()
+            await self._reopen_timers(None)
         finally:
             self._timers = self._escape = None
             broker.replication.works_for_master = False
             self._idle.set()
+
+    async def _finish_due_time(self, timers: TimerRunner) -> None:
+        """Sends on the rest of the timer messages that are due at one time: the master is told a time up to
+        which it delivers nothing again.
+        """
+        escape, end_ms = self._escape, self._now() + FINISHING_MS
+        try:
+            timers.run(self._now())
+            while escape is not None and self._broker.timer.is_amid_due_time and self._now() < end_ms:
+                if not escape.outbox:
+                    await asyncio.sleep(READ_SECONDS)
+                while escape.outbox:
+                    await self._send_timer(escape)
+                timers.run(self._now())
+        except (OrbitError, OSError) as error:
+            self._complain(error)
 
     async def _deliver_timers(self) -> bool:
         """Sends on timer messages that are due. True if there were any. Raises OrbitError."""
@@ -205,9 +226,15 @@ class ActingMaster:
         timers.run(self._now())
         found = bool(escape.outbox)
         while escape.outbox and self._may_deliver():
-            await self._send(escape.outbox[0])
-            escape.sent(escape.outbox[0])
+            await self._send_timer(escape)
+        if found:
+            timers.run(self._now())  # it takes account of what has left
+            self._broker.note_acting(soon=True)
         return found
+
+    async def _send_timer(self, escape: EscapeStore) -> None:
+        await self._send(escape.outbox[0])
+        escape.sent(escape.outbox[0])
 
     async def _revive(self) -> bool:
         """Sends on copies of messages that were popped and not acknowledged. True if there were any. Raises
@@ -216,10 +243,14 @@ class ActingMaster:
         broker = self._broker
         found = broker.revive_acting(self._now())
         reviver = broker.acting_reviver
-        while reviver is not None and reviver.outbox and self._may_deliver():
+        while reviver is not None and reviver.outbox:
             copy = reviver.outbox[0]
+            # Messages that were popped together leave together: the master is told of whole check points.
+            if not copy.is_next and not self._may_deliver():
+                break
             await self._send(copy.message, like=copy.topic)
-            reviver.sent()
+            reviver.sent(self._now())
+            broker.note_acting(soon=True)
         broker.note_acting()
         return found
 
@@ -242,7 +273,7 @@ class ActingMaster:
                 return False
             await self._send(moved(half), half.group)
         acted.halves_to = offset + 1
-        broker.delay.note_acted(acted)
+        broker.delay.note_acted(acted, soon=True)
         return True
 
     async def _deliver_due(self) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.ha.role import Role, RoleChange
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.net.pool import ConnectionPool
@@ -287,6 +288,79 @@ async def test_messages_popped_from_a_master_that_is_away_are_delivered_again_el
             await back.stop()
         await other.stop()
     await pool.close()
+
+
+async def test_a_slave_that_has_to_stop_sends_on_what_is_due_together_and_its_master_none_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its master is back as soon as the first message has left."""
+    pool = ConnectionPool()
+    retry = pop_retry_topic("T", "G", v2=False)
+    async with running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here:
+        other = another(here, tmp_path / "o", brokerName="broker-b")
+        await other.start()
+        name = here.broker.identity.name
+        async with slave_of(here, tmp_path / "s", **WORKS) as slave:
+            await pool.call(other.address, send_request(b"so that it has the topic"))
+            await keeps_all(here.broker)
+            due = here.now() + 3_000
+            timers = {b"timer %d" % n for n in range(80)}
+            for body in timers:
+                await here.send(body=body, properties=timer(due))
+            first = await send_and_pop(here, pool, [b"popped %d" % n for n in range(5)])
+            popped_ms = here.now()
+            await until(lambda: here.now() > popped_ms)
+            second = await send_and_pop(here, pool, [b"popped later %d" % n for n in range(3)])
+            await until(Group(here, slave).is_level)
+            await until(lambda: slave.broker.topics.get("T") is not None)
+            await until(lambda: slave.broker.groups.get("G") is not None)
+            replication = slave.broker.replication
+            sees_master = type(replication).has_master
+            seen_after: list[tuple[str, set[bytes]]] = [("T", timers)]
+
+            def has_sent_some() -> bool:
+                ((topic, wanted),) = seen_after
+                return not wanted.isdisjoint(bodies(other, topic=topic))
+
+            def has_ended() -> bool:
+                acted = slave.broker.delay.acted
+                return has_sent_some() and acted is not None and not acted.is_open
+
+            def has_master(asked: Replication) -> bool:
+                return sees_master.fget(asked) or (asked is replication and has_sent_some())
+
+            monkeypatch.setattr(type(replication), "has_master", property(has_master))
+            await here.broker.stop()
+            async with asyncio.timeout(60):
+                await until(has_ended)
+            assert timers < set(bodies(other))
+            seen_after[:] = [(retry, first)]
+            async with asyncio.timeout(60):
+                await until(has_ended)
+            assert first <= set(bodies(other, topic=retry))
+            back = another(
+                here, tmp_path / "m", brokerName=name, listenPort=here.broker.settings.listen_port, **WORKS
+            )
+            await back.start()
+            async with asyncio.timeout(60):
+                await until(lambda: not back.broker.delay.is_held)
+                await until(lambda: second <= set(bodies(other, back, topic=retry)))
+                await until(lambda: back.broker.timer.pending_by_topic.total() == 0)
+            assert bodies(other, back, topic=retry) == Counter(first | second)
+            found = bodies(other, back)
+            assert [found[body] for body in timers] == [1] * len(timers)
+            await back.stop()
+        await other.stop()
+    await pool.close()
+
+
+async def send_and_pop(here: Running, pool: ConnectionPool, sent: list[bytes]) -> set[bytes]:
+    """Sends messages of topic T, and pops them together."""
+    for body in sent:
+        await here.send(body=body)
+    popped = {one.body for one in await pop(pool, here.broker.address, 3_000)}
+    assert popped == set(sent)
+    return popped
 
 
 async def test_a_slave_that_acts_anew_and_becomes_master_delivers_nothing_twice(tmp_path: Path) -> None:
