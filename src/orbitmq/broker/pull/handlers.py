@@ -149,16 +149,43 @@ def _read_warm(
     wanted: Accept,
     now: int,
     cold_reads: int,
+    *,
+    was_held: bool = False,
 ) -> Result:
     """Reads the queue; what has to come from the disk is read off the loop first, and looked at again."""
     result = _read(tables, request, wanted, now)
-    if result.cold is None or not cold_reads:
-        return _reply_or_hold(tables, request, topic, group, wanted, result, now)
-    return once_warm(
-        Warm(*result.cold),
-        lambda later: _read_warm(tables, request, topic, group, wanted, later, cold_reads - 1),
-        now,
-    )
+    if result.cold is not None and cold_reads:
+        return once_warm(
+            Warm(*result.cold),
+            lambda later: _read_warm(
+                tables, request, topic, group, wanted, later, cold_reads - 1, was_held=was_held
+            ),
+            now,
+        )
+    reply = _reply(tables, request, topic, group, result, now)
+    if was_held or reply.code != ResponseCode.PULL_NOT_FOUND or not request.sys_flag & MAY_BE_HELD:
+        return reply
+
+    def woken(outcome: Outcome, later: int) -> Result:
+        return _read_woken(tables, request, topic, group, wanted, outcome, later)
+
+    return Wait((_data_for(tables.store, request, wanted),), _held_until(tables, request, now), woken)
+
+
+def _read_woken(
+    tables: PullTables,
+    request: AnyPull,
+    topic: TopicConfig,
+    group: SubscriptionGroupConfig,
+    wanted: Accept,
+    outcome: Outcome,
+    now: int,
+) -> Result:
+    """Reads for a pull that was held. A message that readers see late may be on the disk only: its units were
+    written meanwhile.
+    """
+    cold_reads = 0 if outcome.timed_out else COLD_READS
+    return _read_warm(tables, request, topic, group, wanted, now, cold_reads, was_held=True)
 
 
 def _check_group(tables: PullTables, request: AnyPull, now: int) -> SubscriptionGroupConfig:
@@ -264,26 +291,6 @@ def _read(tables: PullTables, request: AnyPull, wanted: Accept, now: int) -> Get
         wanted,
         bulk=request.bulk is True,
     )
-
-
-def _reply_or_hold(
-    tables: PullTables,
-    request: AnyPull,
-    topic: TopicConfig,
-    group: SubscriptionGroupConfig,
-    wanted: Accept,
-    result: GetResult,
-    now: int,
-) -> Result:
-    reply = _reply(tables, request, topic, group, result, now)
-    if reply.code != ResponseCode.PULL_NOT_FOUND or not request.sys_flag & MAY_BE_HELD:
-        return reply
-
-    def woken(outcome: Outcome, later: int) -> Result:
-        again = _read(tables, request, wanted, later)
-        return _reply(tables, request, topic, group, again, later)
-
-    return Wait((_data_for(tables.store, request, wanted),), _held_until(tables, request, now), woken)
 
 
 def _held_until(tables: PullTables, request: AnyPull, now: int) -> int:
@@ -460,8 +467,7 @@ class PullFastPath:
             if not outcome.timed_out and not tables.offsets.has_resets:
                 again = tables.store.copy(plan.cursor, request.queue_offset, plan.into)
             if again is None or again.status is not _FOUND:
-                read = _read(tables, request, plan.wanted, later)
-                return _reply(tables, request, plan.topic, plan.group, read, later)
+                return _read_woken(tables, request, plan.topic, plan.group, plan.wanted, outcome, later)
             return answer(self, plan, again, opaque)
 
         on = _data_for(tables.store, request, plan.wanted)

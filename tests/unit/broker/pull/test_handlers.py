@@ -251,6 +251,29 @@ def test_units_and_messages_that_are_on_the_disk_only_are_waited_for_in_turn(
     assert resumed(messages).code == ResponseCode.SUCCESS
 
 
+@pytest.mark.parametrize("at_once", [True, False], ids=["from its frame", "by the rules"])
+def test_a_held_pull_gets_a_message_though_its_unit_has_left_the_memory(
+    broker: RealBroker, at_once: bool
+) -> None:
+    send(broker)
+    broker.broker.topics.note_saved()
+    request = pull(queue_offset=1, sys_flag=SUSPEND | SUBSCRIPTION)
+    held = broker.handle(request)
+    if at_once:
+        taken = broker.handle_pulls(encode_command(request.to_command(opaque=1)), PEER, NOW)
+        assert taken is not None
+        ((_, held),) = taken.results
+    send(broker, body=b"written before it is shown")
+    (write,) = (task for task in broker.store.periodic_tasks() if task.name == "write queues")
+    write.run(NOW)
+    units = resumed(held)
+    assert isinstance(units, Wait)
+    (cold,) = units.on
+    assert isinstance(cold, Warm)
+    broker.store.read_cold(cold.offset, cold.size_bytes, cold.queue)
+    assert bodies(resumed(units)) == [b"written before it is shown"]
+
+
 @pytest.mark.parametrize(
     "request_of",
     [
