@@ -72,9 +72,13 @@ class Group:
     slave: BrokerServer
 
     def is_level(self) -> bool:
-        master = self.here.broker.store
-        return self.slave.store.max_physical == master.max_physical and bool(
-            self.slave.broker.replication.has_master
+        """True if the slave has all of the log, and its master knows."""
+        end = self.here.broker.store.max_physical
+        links = self.here.broker.broker.promise.links
+        return (
+            self.slave.store.max_physical == end
+            and self.slave.broker.replication.has_master
+            and any(link.acknowledged == end for link in links.all)
         )
 
 
@@ -217,9 +221,14 @@ async def test_pulls_that_a_slave_has_nothing_for_go_to_the_master(tmp_path: Pat
 
 
 async def test_a_sync_master_answers_once_the_slave_has_the_message(tmp_path: Path) -> None:
-    given = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "flushDiskType": "SYNC_FLUSH"}
+    given = {
+        "brokerRole": "SYNC_MASTER",
+        "inSyncReplicas": 2,
+        "flushDiskType": "SYNC_FLUSH",
+        "slaveTimeout": 60_000,
+    }
     async with group(tmp_path, {"flushDiskType": "SYNC_FLUSH"}, **given) as both:
-        await both.here.send(body=b"safe")
+        assert (await both.here.send(body=b"safe")).code == ResponseCode.SUCCESS
         assert b"safe" in log_of(both.slave)
         assert both.slave.store.unflushed_bytes == 0
 
@@ -231,7 +240,9 @@ async def test_without_its_slave_a_sync_master_says_so_and_shows_nothing_that_it
     async with running(tmp_path / "m", **given) as here:
         assert (await here.send(body=b"alone")).code == ResponseCode.SLAVE_NOT_AVAILABLE
         assert here.broker.store.max_offset("T", 0) == 0
-        held = asyncio.create_task(here.ask(pull(0, 20_000)))
+        # The unit of the message is in its file before readers see the message.
+        here.run_task("write queues", here.now())
+        held = asyncio.create_task(here.ask(pull(0, 300_000), 300_000))
         async with slave_of(here, tmp_path / "s") as slave:
             await until(Group(here, slave).is_level)
             found = await held
@@ -539,7 +550,7 @@ async def test_a_slave_far_behind_leaves_turns_to_others(tmp_path: Path) -> None
         )
         before = link.next_offset = 0
         link.sent_bytes = 0
-        connection.send()
+        connection.resume_writing()  # it may have more to leave by now than its peer has taken
         assert before < link.sent_bytes < STEP_BYTES + here.broker.settings.ha_transfer_batch_size
         await reader.readexactly(3 << 20)
         writer.close()

@@ -13,6 +13,7 @@ from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.requests.pop import Notification, PollingInfo, PopMessage, QueryAssignment
 from tests.kit.client_queues import until
 from tests.unit.options.running import Running, running
+from tests.unit.server.lifecycle.test_broker_tasks import text_of
 
 
 def pop(here: Running, poll_ms: int = 10_000, **fields: object) -> PopMessage:
@@ -96,10 +97,10 @@ async def test_offsets_are_saved_after_the_check_points_they_rest_on(tmp_path: P
         end = store.max_physical
         assert store.durable_offset < end
         table = tmp_path / "config" / "consumerOffset.json"
-        before = table.read_bytes() if table.exists() else b""
+        before = text_of(table)
         await here.ask(UpdateConsumerOffset("G", "T", 0, 1))
         here.run_task("save offsets", here.now())
-        await until(lambda: table.exists() and table.read_bytes() != before)
+        await until(lambda: text_of(table) not in ("", before))
         assert store.durable_offset >= end
 
 
