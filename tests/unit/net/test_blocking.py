@@ -35,7 +35,7 @@ def test_answers_in_any_order_keep_their_opaque() -> None:
     ):
         asked = {connection.send(GetMaxOffset(topic="t", queue_id=n)): str(n) for n in range(20)}
         for _ in range(20):
-            answer = connection.receive(3000)
+            answer = connection.receive(60_000)
             assert answer.ext == {"offset": asked.pop(answer.opaque)}
 
 
@@ -79,7 +79,7 @@ def test_a_peer_that_speaks_something_else(rubbish: bytes) -> None:
         thread.start()
         with BlockingConnection(f"127.0.0.1:{listener.getsockname()[1]}") as connection:
             with pytest.raises(MalformedFrame):
-                connection.receive(3000)
+                connection.receive(60_000)
             assert connection.is_closed
         thread.join()
 

@@ -277,12 +277,12 @@ async def test_an_error_answer_is_an_exception_with_its_code(peer: Peer, pool: C
 
 
 async def test_silence_is_a_timeout_and_a_late_answer_does_no_harm(peer: Peer, pool: ConnectionPool) -> None:
-    held: list[tuple[Connection, Command]] = []
-    peer.answer = lambda connection, command: held.append((connection, command))
+    held: asyncio.Queue[tuple[Connection, Command]] = asyncio.Queue()
+    peer.answer = lambda connection, command: held.put_nowait((connection, command))
     await pool.connection(peer.address)  # connecting counts, too
     with pytest.raises(CallTimeout, match="GetMaxOffset"):
         await pool.call(peer.address, REQUEST, timeout_ms=50)
-    connection, command = held[0]
+    connection, command = await held.get()
     connection.send(Command(0, command.opaque, FLAG_RESPONSE, {"offset": "1"}))
     peer.answer = lambda connection, command: connection.send(
         Command(0, command.opaque, FLAG_RESPONSE, {"offset": "2"})
@@ -424,11 +424,9 @@ async def asks_and_does_not_read(peer: Peer) -> tuple[asyncio.StreamReader, asyn
     reader, writer = await asyncio.open_connection(*peer.address.split(":"), limit=1 << 16)
     writer.transport.pause_reading()
     writer.write(encode_command(REQUEST.to_command()) * ASKED)
-    handled = -1
-    while len(peer.requests) != handled:
-        handled = len(peer.requests)
-        await asyncio.sleep(0.1)
-    assert handled < ASKED
+    while not peer.requests or peer.requests[0][0].is_writable:  # noqa: ASYNC110 (nothing tells of it)
+        await asyncio.sleep(0.01)
+    assert len(peer.requests) < ASKED
     return reader, writer
 
 

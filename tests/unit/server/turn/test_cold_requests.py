@@ -238,8 +238,10 @@ async def test_no_request_has_the_loop_read_the_disk(
         asked = 0
         for kind in served():
             disk.ask(kind.NAME)
+            # One that makes no sense is not answered; what others read later would count as the next one's.
+            timeout_ms = 1_000 if kind is EndTransaction else 60_000
             with contextlib.suppress(OrbitError):
-                await pool.call(server.address, plain(kind), 1_000)
+                await pool.call(server.address, plain(kind), timeout_ms)
             asked += 1
         await asyncio.sleep(0)
         assert asked > 60

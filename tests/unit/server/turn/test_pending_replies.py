@@ -322,10 +322,10 @@ async def test_work_for_a_peer_that_is_gone_ends_after_its_slice() -> None:
             closed.set()
 
     held = bench.hold(OffLoop(work()))
-    assert await asyncio.to_thread(started.wait, 10)
+    assert await asyncio.to_thread(started.wait, 60)
     bench.waits.connection_closed(1)
     go_on.set()
-    assert await asyncio.to_thread(closed.wait, 10)
+    assert await asyncio.to_thread(closed.wait, 60)
     assert len(steps) == 1
     assert (held.outcomes, bench.waits.count) == ([], 0)
 
