@@ -15,7 +15,11 @@ import pytest
 from orbitmq import Message, Producer, SendStatus
 from orbitmq.admin import Admin
 from orbitmq.protocol.errors import TopicNotExist
-from orbitmq.protocol.requests.route import AddWritePermOfBroker, WipeWritePermOfBroker
+from orbitmq.protocol.requests.route import (
+    AddWritePermOfBroker,
+    GetRouteinfoByTopic,
+    WipeWritePermOfBroker,
+)
 from orbitmq.testing import LocalCluster
 
 pytestmark = pytest.mark.timeout(240)
@@ -29,6 +33,16 @@ async def until(is_so: Callable[[], bool], work: asyncio.Task[None] | None = Non
         await asyncio.sleep(0.02)
 
 
+async def until_routed(admin: Admin, topic: str, brokers: int) -> None:
+    """Returns once each name server knows the topic at so many brokers, which tell them by themselves."""
+    for address in admin.namesrv:
+        known = 0
+        while known < brokers:
+            with suppress(TopicNotExist):
+                known = len((await admin.call(address, GetRouteinfoByTopic(topic))).body.broker_datas)
+            await asyncio.sleep(0.02)
+
+
 async def test_wiping_write_permission_drains_a_broker_without_a_failed_send(tmp_path: Path) -> None:
     with LocalCluster(tmp_path, masters=2, name_servers=2, timeout_seconds=120) as cluster:
         async with (
@@ -38,6 +52,7 @@ async def test_wiping_write_permission_drains_a_broker_without_a_failed_send(tmp
             ) as producer,
         ):
             await admin.create_topic("drained", queues=2)
+            await until_routed(admin, "drained", 2)
             taken: Counter[str] = Counter()
             over = asyncio.Event()
 
@@ -89,6 +104,7 @@ async def test_a_broker_that_stops_without_a_word_leaves_the_routes_in_the_confi
     ) as cluster:
         async with Admin(cluster.namesrv, timeout_ms=20_000) as admin:
             await admin.create_topic("silent")
+            await until_routed(admin, "silent", 1)
             pid = cluster.pid("broker-a-0")
             os.kill(pid, signal.SIGSTOP)
             try:

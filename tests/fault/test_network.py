@@ -98,7 +98,7 @@ async def test_a_message_whose_answer_was_lost_is_sent_again_under_its_own_id(tm
             answers = [Cut()]
 
             def lose_one(data: bytes) -> list[bytes]:
-                if answers:
+                if answers and b"msgId" in data:  # that of a heartbeat may come before
                     raise answers.pop()
                 return [data]
 
