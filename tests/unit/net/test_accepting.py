@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+from collections.abc import Coroutine
 
 import pytest
 
@@ -40,3 +41,26 @@ async def test_a_client_that_connects_while_a_server_stops_is_not_left_waiting(t
         client.close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_whatever_serves_a_connection_has_begun_once_its_server_has_stopped(turns: int) -> None:
+    accepted: list[asyncio.StreamWriter] = []
+    begun: list[asyncio.StreamWriter] = []
+
+    def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Coroutine[None, None, None]:
+        accepted.append(writer)
+        return serve(writer)
+
+    async def serve(writer: asyncio.StreamWriter) -> None:
+        begun.append(writer)
+        writer.close()
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    client = socket.create_connection(server.sockets[0].getsockname())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await stop_accepting(server)
+    assert begun == accepted
+    await asyncio.gather(*(writer.wait_closed() for writer in begun))
+    client.close()

@@ -12,6 +12,7 @@ import asyncio
 import os
 import random
 import socket
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -119,7 +120,9 @@ class Links:
         ways: list[asyncio.Task[None]] = []
         arriving: set[tuple[Link, socket.socket]] = set()
         try:
-            caller = await asyncio.to_thread(self._caller, writer.get_extra_info("peername")[1])
+            caller = await asyncio.to_thread(
+                self._caller, writer.get_extra_info("peername"), writer.get_extra_info("sockname")
+            )
             # A handshake needs both ways.
             await self._carried((caller, name))
             await self._carried((name, caller))
@@ -165,22 +168,30 @@ class Links:
         if seconds := self._slow.get(link):
             await asyncio.sleep(seconds)
 
-    def _caller(self, port: int) -> str:
-        """The party whose process has the socket at a local port."""
-        inode = _inode_of(port)
+    def _caller(self, its: tuple[str, int], ours: tuple[str, int]) -> str:
+        """The party whose process has the other end of a connection."""
+        inode = _inode_of(its, ours)
         for name, pid in self._pids().items():
             if inode and pid and inode in _sockets_of(pid):
                 return name
         return CLIENTS
 
 
-def _inode_of(port: int) -> str:
-    """The inode of the connected socket at a port of the loopback, or nothing."""
+def _inode_of(local: tuple[str, int], remote: tuple[str, int]) -> str:
+    """The inode of a connected socket, or nothing. The port alone is not enough: connections to several
+    addresses can share it.
+    """
+    ends = [_as_the_kernel_writes(local), _as_the_kernel_writes(remote)]
     for row in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        local, inode = row.split()[1], row.split()[9]
-        if int(local.rpartition(":")[2], 16) == port and inode != "0":
-            return inode
+        columns = row.split()
+        if columns[1:3] == ends and columns[9] != "0":
+            return columns[9]
     return ""
+
+
+def _as_the_kernel_writes(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}"
 
 
 def _sockets_of(pid: int) -> set[str]:

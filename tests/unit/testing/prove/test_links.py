@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
+import subprocess
 from collections.abc import AsyncIterator
 
 import pytest
 
+from orbitmq.net.accepting import stop_accepting
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing.prove.links import ADVERTISED, CLIENTS, Links
 
@@ -21,33 +24,35 @@ class Echo:
     def __init__(self, links: Links, port: int) -> None:
         self.links, self.port = links, port
         self.writers: list[asyncio.StreamWriter] = []
+        """The connections to the node, at both of their ends."""
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection(ADVERTISED, self.port)
         self.writers.append(writer)
         return reader, writer
 
-
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while line := await reader.readline():
-        writer.write(line.upper())
-    writer.close()
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        with contextlib.suppress(ConnectionResetError):
+            while line := await reader.readline():
+                writer.write(line.upper())
+        writer.close()
 
 
 @contextlib.asynccontextmanager
 async def echo(name_of_this_process: str = "") -> AsyncIterator[Echo]:
     links = Links(lambda: {name_of_this_process: os.getpid()} if name_of_this_process else {})
     port = free_ports()
-    server = await asyncio.start_server(_answer, "127.0.0.1", port)
-    await links.open("echo", [port])
     node = Echo(links, port)
+    server = await asyncio.start_server(node.answer, "127.0.0.1", port)
+    await links.open("echo", [port])
     try:
         yield node
     finally:
+        await links.close()
+        await stop_accepting(server)
         for writer in node.writers:
             writer.transport.abort()
-        await links.close()
-        server.close()
 
 
 async def says_nothing(reader: asyncio.StreamReader) -> bool:
@@ -94,6 +99,39 @@ async def test_a_connection_belongs_to_the_node_whose_process_opened_it() -> Non
         node.links.cut(("me", "echo"))
         writer.write(b"more\n")
         assert await says_nothing(reader)
+
+
+async def test_a_connection_is_told_from_those_that_share_its_local_port() -> None:
+    loop = asyncio.get_running_loop()
+    async with echo("me") as node:
+        node.links.cut((CLIENTS, "echo"))
+        with socket.create_server(("", 0)) as elsewhere, contextlib.ExitStack() as closing:
+            ours = closing.enter_context(reusing(("127.0.0.1", 0)))
+            others = [closing.enter_context(reusing(ours.getsockname())) for _ in range(20)]
+            for number, other in enumerate(others, 10):
+                other.connect((f"127.0.0.{number}", elsewhere.getsockname()[1]))
+            closing.enter_context(given_away(others))
+            ours.setblocking(False)
+            await loop.sock_connect(ours, (ADVERTISED, node.port))
+            await loop.sock_sendall(ours, b"mine\n")
+            assert await loop.sock_recv(ours, 5) == b"MINE\n"
+
+
+def reusing(address: tuple[str, int]) -> socket.socket:
+    """A socket whose local address others share that connect elsewhere."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(address)
+    return made
+
+
+def given_away(sockets: list[socket.socket]) -> subprocess.Popen[bytes]:
+    """A process that has these sockets, which are no more ours. It ends with its input."""
+    numbers = [one.fileno() for one in sockets]
+    process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=numbers)
+    for one in sockets:
+        one.close()
+    return process
 
 
 async def test_a_slow_link_takes_its_time_for_each_piece() -> None:
