@@ -84,7 +84,7 @@ async def test_a_list_waits_for_more_until_it_is_full(broker: FakeBroker, ordere
 async def test_a_list_that_does_not_fill_goes_after_its_time(broker: FakeBroker, ordered: bool) -> None:
     queues_of(broker, b"0", b"1")
     lists = Lists()
-    async with consumer_of(broker, ordered=ordered, pull_batch_size=1) as consumer:
+    async with consumer_of(broker, ordered=ordered) as consumer:  # one pull: no second one takes up the time
         consumer.subscribe("T", "*", lists, max_messages=3, max_wait_ms=300)
         await until(lambda: lists.got)
     assert lists.got == [[b"0", b"1"]]

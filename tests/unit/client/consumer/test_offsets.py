@@ -8,7 +8,7 @@ from orbitmq.client.consumer.consumer import PushConsumer
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
-from orbitmq.protocol.requests.pull import COMMITS_OFFSET, PullMessage
+from orbitmq.protocol.requests.pull import COMMITS_OFFSET, PullMessage, PullReply
 from orbitmq.protocol.schema.declare import Reply
 from tests.kit.client_queues import Queues, Seen, until
 from tests.kit.fake_broker import FakeBroker
@@ -65,11 +65,12 @@ async def test_the_first_offset_of_a_topic_goes_alone(broker: FakeBroker) -> Non
 async def test_pulls_carry_offsets_once_the_broker_has_one_of_the_topic(broker: FakeBroker) -> None:
     queues, seen = Queues(broker, "T"), Seen()
     queues.put(b"0", b"1", b"2")
+    # A pull that is held would keep the next one, which may carry an offset, waiting.
+    nothing = PullReply(0, 3, 0, 3, code=19)
+    broker.on(PullMessage, lambda request: queues.pull(request) or nothing)
     options = {"pull_batch_size": 1, "persist_consumer_offset_interval_ms": 3_600_000}
     async with PushConsumer("g", broker.address, consume_from_where=FIRST_OFFSET, **options) as consumer:
         consumer.subscribe("T", "*", seen)
-        await broker.until(lambda: broker.of(UpdateConsumerOffset))
-        queues.put(b"3", b"4")
         await broker.until(lambda: [pull for pull in broker.of(PullMessage) if pull.sys_flag & 1])
     riding = [pull.commit_offset for pull in broker.of(PullMessage) if pull.sys_flag & 1]
     assert riding[0] >= broker.of(UpdateConsumerOffset)[0].commit_offset > 0

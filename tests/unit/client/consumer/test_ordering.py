@@ -12,7 +12,7 @@ import pytest
 from orbitmq.client.consumer.consumer import PushConsumer
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET
-from orbitmq.protocol.bodies.queue import LockBatchResponseBody
+from orbitmq.protocol.bodies.queue import LockBatchResponseBody, MessageQueue
 from orbitmq.protocol.requests.client import GetConsumerListByGroup, NotifyConsumerIdsChanged
 from orbitmq.protocol.requests.lock import LockBatchMq, LockBatchReply, UnlockBatchMq
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
@@ -72,11 +72,17 @@ def unlocked(broker: FakeBroker) -> list[str]:
     return [queue.topic for request in broker.of(UnlockBatchMq) for queue in request.body.mq_set]
 
 
-async def test_what_is_in_hand_when_a_queue_goes_is_done_first(broker: FakeBroker, queues: Queues) -> None:
+async def test_what_is_in_hand_when_a_queue_goes_is_done_first(
+    broker: FakeBroker, queues: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orbitmq.client.consumer.ordering.UNLOCK_WAIT_SECONDS", 60)
     handle = Handling()
-    async with reading(broker, handle):
+    async with reading(broker, handle) as consumer:
+        held = consumer._assignment.held(MessageQueue("T", "broker-a", 0))  # type: ignore[union-attr]
+        assert held is not None
         somebody_comes(broker)
-        asyncio.get_running_loop().call_later(0.05, handle.go.set)
+        await until(lambda: held.dropped)
+        handle.go.set()
         await broker.until(lambda: "T" in unlocked(broker))
         assert handle.ended == [b"0"]
         assert queues.offsets["T", 0] == 1
