@@ -38,6 +38,10 @@ from orbitmq.testing.local_broker import SMALL_SEGMENTS
 from tests.unit.options.running import Running, running
 
 
+PATIENT: dict[str, object] = {"slaveTimeout": 60_000}
+"""A master that hands over, or whose answers wait for its slaves, gives them all the time that they need."""
+
+
 async def until(true: Callable[[], bool]) -> None:
     """Returns once something holds; the test's own time limit ends it else."""
     while not true():  # noqa: ASYNC110 (brokers tell nobody)
@@ -56,6 +60,7 @@ async def slave_of(master: Running, data_dir: Path, **properties: object) -> Asy
         "syncBrokerMetadataPeriod": 100,
         "slaveReadEnable": True,
         "haSendHeartbeatInterval": 200,
+        **PATIENT,
         **SMALL_SEGMENTS,
     }
     server = BrokerServer(BROKER_TABLE.load([Layer("the test", {**values, **properties})]))
@@ -87,7 +92,7 @@ async def group(
     tmp_path: Path, slave: dict[str, object] | None = None, **master: object
 ) -> AsyncIterator[Group]:
     async with (
-        running(tmp_path / "m", **master) as here,
+        running(tmp_path / "m", **{**PATIENT, **master}) as here,
         slave_of(here, tmp_path / "s", **(slave or {})) as other,
     ):
         both = Group(here, other)
@@ -221,12 +226,7 @@ async def test_pulls_that_a_slave_has_nothing_for_go_to_the_master(tmp_path: Pat
 
 
 async def test_a_sync_master_answers_once_the_slave_has_the_message(tmp_path: Path) -> None:
-    given = {
-        "brokerRole": "SYNC_MASTER",
-        "inSyncReplicas": 2,
-        "flushDiskType": "SYNC_FLUSH",
-        "slaveTimeout": 60_000,
-    }
+    given = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "flushDiskType": "SYNC_FLUSH"}
     async with group(tmp_path, {"flushDiskType": "SYNC_FLUSH"}, **given) as both:
         assert (await both.here.send(body=b"safe")).code == ResponseCode.SUCCESS
         assert b"safe" in log_of(both.slave)

@@ -148,16 +148,16 @@ async def test_timers_and_half_messages_of_a_master_that_is_away_go_to_another_o
         async with slave_of(here, tmp_path / "s", **WORKS) as slave:
             await pool.call(other.address, send_request(b"so that it has the topic"))
             await keeps_all(here.broker)
-            now = here.now()
             wanted = {b"soon 1", b"soon 2", b"later", b"decided", b"so that it has the topic"}
-            await here.send(body=b"soon 1", properties=timer(now + 2_000))
-            await here.send(body=b"soon 2", properties=timer(now + 2_500))
-            await here.send(body=b"later", properties=timer(now + 12_000))
             await here.send(body=b"half 1", properties=half("A"))
             decided = await here.send(body=b"decided", properties=half("B"))
             place = int((decided.msg_id or "")[-16:], 16)
             await here.ask(EndTransaction("P", decided.queue_offset, place, 8, "B", transaction_id="B"))
             await here.send(body=b"half 2", properties=half("C"))
+            now = here.now()
+            await here.send(body=b"soon 1", properties=timer(now + 2_000))
+            await here.send(body=b"soon 2", properties=timer(now + 2_500))
+            await here.send(body=b"later", properties=timer(now + 12_000))
             await until(Group(here, slave).is_level)
             await until(lambda: slave.broker.topics.get("T") is not None)
             await here.broker.stop()
@@ -294,6 +294,7 @@ async def test_a_slave_that_has_to_stop_sends_on_what_is_due_together_and_its_ma
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its master is back as soon as the first message has left."""
+    monkeypatch.setattr("orbitmq.server.lifecycle.acting.FINISHING_MS", 300_000)
     pool = ConnectionPool()
     retry = pop_retry_topic("T", "G", v2=False)
     async with running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here:
@@ -303,10 +304,9 @@ async def test_a_slave_that_has_to_stop_sends_on_what_is_due_together_and_its_ma
         async with slave_of(here, tmp_path / "s", **WORKS) as slave:
             await pool.call(other.address, send_request(b"so that it has the topic"))
             await keeps_all(here.broker)
-            due = here.now() + 3_000
+            due = here.now() + 5_000
             timers = {b"timer %d" % n for n in range(80)}
-            for body in timers:
-                await here.send(body=body, properties=timer(due))
+            await asyncio.gather(*(here.send(body=body, properties=timer(due)) for body in timers))
             first = await send_and_pop(here, pool, [b"popped %d" % n for n in range(5)])
             popped_ms = here.now()
             await until(lambda: here.now() > popped_ms)
@@ -358,7 +358,7 @@ async def send_and_pop(here: Running, pool: ConnectionPool, sent: list[bytes]) -
     """Sends messages of topic T, and pops them together."""
     for body in sent:
         await here.send(body=body)
-    popped = {one.body for one in await pop(pool, here.broker.address, 3_000)}
+    popped = {one.body for one in await pop(pool, here.broker.address, 5_000)}
     assert popped == set(sent)
     return popped
 
@@ -371,11 +371,11 @@ async def test_a_slave_that_acts_anew_and_becomes_master_delivers_nothing_twice(
         await pool.call(other.address, send_request(b"so that it has the topic"))
         async with slave_of(here, tmp_path / "s", **WORKS) as slave:
             await keeps_all(here.broker)
+            await here.send(body=b"half", properties=half("A"))
             now = here.now()
             await here.send(body=b"soon", properties=timer(now + 1_500))
             await here.send(body=b"later", properties=timer(now + 8_000))
             await here.send(body=b"level", properties="DELAY\x011\x02")
-            await here.send(body=b"half", properties=half("A"))
             await until(Group(here, slave).is_level)
             await until(lambda: slave.broker.topics.get("T") is not None)
             await here.broker.stop()

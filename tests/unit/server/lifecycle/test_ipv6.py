@@ -20,7 +20,7 @@ pytestmark = pytest.mark.needs("ipv6")
 
 
 def server(folder: Path, listen: str, **more: object) -> tuple[StandaloneServer, int]:
-    port = free_ports(-2, 1, 2, host="::1")
+    port = free_ports(-2, 1, 2, host=listen)
     values = {
         "storePathRootDir": str(folder),
         "listenPort": port,
