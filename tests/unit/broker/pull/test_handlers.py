@@ -28,6 +28,7 @@ from orbitmq.protocol.requests.pull import LitePullMessage, PullMessage
 from orbitmq.store import GetResult, GetStatus
 from orbitmq.store.log.messages import Cold
 from tests.kit.real_broker import NOW, PEER, RealBroker, resumed
+from tests.unit.broker.pull.test_pulls_cy import compiled_only
 
 SUSPEND, COMMIT, SUBSCRIPTION = 2, 1, 4
 
@@ -251,7 +252,9 @@ def test_units_and_messages_that_are_on_the_disk_only_are_waited_for_in_turn(
     assert resumed(messages).code == ResponseCode.SUCCESS
 
 
-@pytest.mark.parametrize("at_once", [True, False], ids=["from its frame", "by the rules"])
+@pytest.mark.parametrize(
+    "at_once", [pytest.param(True, marks=compiled_only), False], ids=["from its frame", "by the rules"]
+)
 def test_a_held_pull_gets_a_message_though_its_unit_has_left_the_memory(
     broker: RealBroker, at_once: bool
 ) -> None:

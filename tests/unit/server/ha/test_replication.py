@@ -37,7 +37,6 @@ from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing.local_broker import SMALL_SEGMENTS
 from tests.unit.options.running import Running, running
 
-
 PATIENT: dict[str, object] = {"slaveTimeout": 60_000}
 """A master that hands over, or whose answers wait for its slaves, gives them all the time that they need."""
 
