@@ -10,6 +10,7 @@ import pytest
 from orbitmq import FIRST_OFFSET, Message, Producer, PushConsumer, ReceivedMessage
 from tests.client.conftest import Cluster
 from tests.client.naming import fresh, until
+from tests.kit.class_archives import QUICK_START
 from tests.needs import java, need
 from tests.peers import machine
 from tests.peers.apache import OPENS, POM
@@ -27,7 +28,7 @@ class JavaMember:
     async def start(cls, *arguments: str) -> JavaMember:
         need("java", "mvn")
         path = f"{machine.jars(POM, 'apache-5.4.0')}/*"
-        command = [java(), *OPENS, "-XX:TieredStopAtLevel=1", "-cp", path, str(SOURCE), *arguments]
+        command = [java(), *OPENS, *QUICK_START, "-cp", path, str(SOURCE), *arguments]
         pipe = asyncio.subprocess.PIPE
         return cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe))
 

@@ -28,6 +28,7 @@ from orbitmq.cli.app import run
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.sync import Producer, PushConsumer
 from tests.docs.console import steps
+from tests.kit.class_archives import QUICK_START
 from tests.needs import java
 from tests.peers.apache import Apache
 from tests.peers.conftest import GUARDED
@@ -99,11 +100,11 @@ def traffic(namesrv: str) -> Iterator[Traffic]:
             sending.join()
 
 
-def until(is_so: Callable[[], bool]) -> None:
+def until(is_so: Callable[[], bool], look_seconds: float = 0.1) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
         assert time.monotonic() < deadline
-        time.sleep(0.1)
+        time.sleep(look_seconds)
 
 
 def migrate(namesrv: str, *arguments: str) -> list[dict[str, str]]:
@@ -126,12 +127,17 @@ def migrate(namesrv: str, *arguments: str) -> list[dict[str, str]]:
     return rows
 
 
-def is_ready(namesrv: str, *arguments: str, group: str = "broker-a") -> bool:
-    """True if nothing is in the way, and the slave lacks nothing but what is on its way."""
-    rows = migrate(namesrv, "check", group, *arguments)
-    assert not [row for row in rows if row["state"] == "blocked"], rows
-    states = {row["subject"]: row["state"] for row in rows}
-    return states.get("slave") == states.get("topics") == "done"
+def until_ready(namesrv: str, *arguments: str, group: str = "broker-a") -> None:
+    """Returns once the slave lacks nothing but what is on its way. Nothing is ever in the way."""
+
+    def is_ready() -> bool:
+        rows = migrate(namesrv, "check", group, *arguments)
+        assert not [row for row in rows if row["state"] == "blocked"], rows
+        states = {row["subject"]: row["state"] for row in rows}
+        return states.get("slave") == states.get("topics") == "done"
+
+    # A slave of Apache's fetches the topics once a minute; each look is a process.
+    until(is_ready, look_seconds=2)
 
 
 class Switching:
@@ -216,7 +222,7 @@ def test_a_group_moves_to_orbitmq_and_back_while_clients_work(tmp_path: Path) ->
 
         ours, address = start_planned_slave(tmp_path, namesrv)
         stack.callback(ours.end, signal.SIGKILL)
-        until(lambda: is_ready(namesrv))
+        until_ready(namesrv)
         switching = Switching(tmp_path, namesrv)
         switching.until_it_says(f"stop {apache.broker} now")
         switching.kill()
@@ -239,7 +245,7 @@ def test_a_group_moves_to_orbitmq_and_back_while_clients_work(tmp_path: Path) ->
         assert "brokerRole=SLAVE" in conf["command"]
         slave = Apache.start(tmp_path / "back", follower, namesrv, port)
         stack.callback(slave.kill)
-        until(lambda: is_ready(namesrv, "--to", "apache"))
+        until_ready(namesrv, "--to", "apache")
         back = Switching(tmp_path, namesrv, "--to", "apache", "--stop-command", f"kill {ours.pid}")
         back.until_it_says(f"start the broker of {slave.broker} again now")
         slave.broker_process.end(signal.SIGTERM)
@@ -263,7 +269,7 @@ class JavaTraffic:
     def __init__(self, folder: Path, namesrv: str) -> None:
         self._said = folder / "java.out"
         command = [
-            *(java(), f"-Duser.home={folder}", "-cp", f"{jars(*Apache.path)}/*"),
+            *(java(), *QUICK_START, f"-Duser.home={folder}", "-cp", f"{jars(*Apache.path)}/*"),
             *(str(IDS), namesrv, "moved", *MOVER, str(LOOK_MS)),
         ]  # fmt: skip
         with self._said.open("w") as out:
@@ -345,7 +351,7 @@ def moved_to_orbitmq(
     slave.broker_process.end(signal.SIGTERM)
     ours, address = start_ours(folder, planned, group, slave.store)
     try:
-        until(lambda: is_ready(namesrv, group=group))
+        until_ready(namesrv, group=group)
         before_switch()
         stop = ["--stop-command", f"kill {master.broker_process.pid}"]
         Switching(folder / group, namesrv, *stop, group=group).ends_well()
@@ -418,7 +424,7 @@ def test_groups_with_access_control_move_on_the_stores_of_their_slaves_once_it_i
         assert "User:late" in blocked(namesrv, "broker-b", "--to", "apache")["users"]
         for what in ("user", "acl"):
             assert run(["admin", what, "copy", theirs_at, back.broker, "--namesrv", namesrv]) == 0
-        until(lambda: is_ready(namesrv, "--to", "apache", group="broker-b"))
+        until_ready(namesrv, "--to", "apache", group="broker-b")
         switching = Switching(
             tmp_path / "broker-b",
             namesrv,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.cli.app import run
+from tests.kit.class_archives import QUICK_START
 from tests.needs import java, need
 from tests.peers.machine import LOOPBACK, Process, ended_on_error, free_port
 from tests.peers.orbitmq_process import program
@@ -69,7 +70,8 @@ def client_jars() -> Path:
 def test_a_client_of_a_broker_that_stops_moves_to_the_other_at_once(pair: Pair, tmp_path: Path) -> None:
     assert run(["admin", "topic", "create", TOPIC, "--queues", "4", "--namesrv", pair.namesrv]) == 0
     command = [
-        java(), f"-Duser.home={tmp_path}", "-cp", f"{client_jars()}/*", str(MOVING), pair.namesrv, TOPIC,
+        *(java(), *QUICK_START, f"-Duser.home={tmp_path}", "-cp", f"{client_jars()}/*"),
+        *(str(MOVING), pair.namesrv, TOPIC),
     ]  # fmt: skip
     out = tmp_path / "java.out"
     with (
