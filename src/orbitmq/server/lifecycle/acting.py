@@ -68,7 +68,7 @@ class ActingMaster:
         executor: Executor,
         ssl: SSLContext | None = None,
     ) -> None:
-        """`reopen_timers(mark)` has the store open the files of timers anew, `executor` reads the disk."""
+        """`reopen_timers(None)` has the store open the files of timers anew, `executor` reads the disk."""
         self._broker = broker
         self._registrar = registrar
         self._now = now
@@ -196,7 +196,6 @@ class ActingMaster:
                 await self._finish_due_time(timers)
                 timers.stop()
             broker.end_acting()
-            await self._reopen_timers(None)
         finally:
             self._timers = self._escape = None
             broker.replication.works_for_master = False

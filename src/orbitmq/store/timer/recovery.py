@@ -255,12 +255,16 @@ class TimerRecovery:
         start.head = position if head < 0 else head
         start.known = frozenset(known)
         start.pending = pending
-        if is_damaged or (lacks_first and start.queue_offset > self.queue_min):
+        if is_damaged:
             log.warning(
                 "the timer log ends at %d instead of %d: what waits is read from the topic %s again",
                 position, flushed, TIMER_TOPIC,
             )  # fmt: skip
-            self._replay_topic(start, waiting | known)
+        elif lacks_first and start.queue_offset > self.queue_min:
+            log.info("the timer log lacks what a master took in: it is read from the topic %s", TIMER_TOPIC)
+        else:
+            return
+        self._replay_topic(start, waiting | known)
 
     def _replay_topic(self, start: TimerStart, known: set[int]) -> None:
         """Begins with the first message of the timer topic; those at `known` offsets have units."""
