@@ -1,15 +1,20 @@
-"""Event loops that see what is ready at their sockets late and in random order.
+"""Event loops that see what is ready at their sockets, and what threads have done, late and in random order.
 
 Peers of one test share a loop, which sees them ready in nearly the same order each time. A busy machine does
 not. `pytest --late-sockets SEED` runs tests as on such a machine: a socket that is ready may be seen at once,
-some rounds later, or only after some 50 ms, and now and then the whole loop stands still for a moment.
+some rounds later, or only after some 50 ms, and now and then the whole loop stands still for a moment. Work
+that a loop gives to threads may begin late, and be done late.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
 import selectors
 import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any
 
 LATE_SHARE = 0.03
 """Share of the sockets that are ready and then not looked at for a while."""
@@ -19,6 +24,8 @@ MISSED_SHARE = 0.3
 STALL_SHARE = 0.002
 """Share of the rounds after which the loop stands still."""
 STALL_SECONDS = 0.03
+LATE_WORK_SHARE = 0.1
+"""Share of the work for threads that begins late, and of that which is done late."""
 PAUSE_SECONDS = 0.0005
 """Rest of a round in which nothing is seen, so that it does not spin."""
 
@@ -59,7 +66,30 @@ class LateSelector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
         return self.chance.random() >= MISSED_SHARE
 
 
+_in_executor = asyncio.BaseEventLoop.run_in_executor
+
+
+def _in_late_executor(
+    loop: asyncio.BaseEventLoop, executor: Executor | None, work: Callable[..., Any], *arguments: Any
+) -> Any:
+    """See `asyncio.loop.run_in_executor`."""
+    chance = LateSelector.chance
+    before, behind = (
+        chance.random() * LATE_SECONDS if chance.random() < LATE_WORK_SHARE else 0.0 for _ in range(2)
+    )
+
+    def work_late() -> Any:
+        time.sleep(before)
+        try:
+            return work(*arguments)
+        finally:
+            time.sleep(behind)
+
+    return _in_executor(loop, executor, work_late)
+
+
 def install(seed: int) -> None:
-    """Has all event loops of this process that asyncio makes from now on see sockets late."""
+    """Has all event loops of this process that asyncio makes from now on see sockets and threads late."""
     LateSelector.chance = random.Random(seed)
     selectors.DefaultSelector = LateSelector
+    asyncio.BaseEventLoop.run_in_executor = _in_late_executor  # type: ignore[method-assign, assignment]
