@@ -169,16 +169,15 @@ def reason_of(error: OSError) -> str:
 FREE_PORTS = range(10_000, 32_000)
 """Below the ports that systems give to outgoing connections: none of those gets in between."""
 STRETCH = 1000
-"""Each process looks in a stretch of so many ports, by its number."""
+"""Each process looks in a stretch of so many ports, which it has to itself."""
 
 
 def free_ports(*offsets: int, host: str = "127.0.0.1") -> int:
     """A port P such that P and P + each offset are free now, for servers that need several in a row.
 
-    Nothing holds it until its server listens. Sockets that keep others from being given the ports meanwhile:
-    a process is given none again before it has been through all ports of its stretch, and processes that were
-    started one after the other, as those of a parallel test run, have different stretches. Raises
-    CannotListen.
+    Nothing holds it until its server listens. Two rules keep others from being given the ports meanwhile: a
+    process is given none again before it has been through all ports of its stretch, and no other process has
+    the same stretch, as long as there are enough of them. Raises CannotListen.
     """
     lowest, highest = min((0, *offsets)), max((0, *offsets))
     walk = _walk(os.getpid())
@@ -200,10 +199,23 @@ def free_ports(*offsets: int, host: str = "127.0.0.1") -> int:
 @functools.cache
 def _walk(process: int) -> Iterator[int]:
     """The ports of a process's stretch, round and round, from anywhere in it: one walk for all who ask."""
-    stretch = len(FREE_PORTS) // STRETCH
-    ports = FREE_PORTS[process % stretch * STRETCH :][:STRETCH]
-    start = random.randrange(STRETCH)
+    stretches = [FREE_PORTS[first:][:STRETCH] for first in range(0, len(FREE_PORTS), STRETCH)]
+    first = process % len(stretches)
+    in_order = [*stretches[first:], *stretches[:first]]
+    ports = next((stretch for stretch in in_order if _claim(stretch)), in_order[0])[:-1]
+    start = random.randrange(len(ports))
     return itertools.cycle([*ports[start:], *ports[:start]])
+
+
+def _claim(stretch: range) -> bool:
+    """Takes a stretch by its last port, which this process holds from now on. False if another one does."""
+    with socket.socket() as holding:
+        try:
+            holding.bind(("127.0.0.1", stretch[-1]))
+        except OSError:
+            return False
+        holding.detach()
+    return True
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
+from contextlib import ExitStack
 
 import pytest
 
@@ -38,3 +41,26 @@ def test_processes_started_one_after_the_other_are_given_different_ports(
         given.append({free_ports() for _ in range(200)})
     assert len(given[0]) == len(given[1]) == 200
     assert given[0].isdisjoint(given[1])
+
+
+def test_processes_at_work_at_the_same_time_are_given_different_ports() -> None:
+    # Each of them would begin in the same stretch, and takes more than half of it.
+    program = (
+        "import os; os.getpid = lambda: 0\n"
+        "from orbitmq.server.turn import listener; listener.FREE_PORTS = range(4_000, 9_000)\n"
+        f"print(*(listener.free_ports() for _ in range({STRETCH * 6 // 10})), flush=True); input()"
+    )
+    with ExitStack() as processes:
+        both = [
+            processes.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                )
+            )
+            for _ in range(2)
+        ]
+        one, other = (set(process.stdout.readline().split()) for process in both if process.stdout)
+        for process in both:
+            process.communicate(b"\n")
+    assert one
+    assert one.isdisjoint(other)
