@@ -63,7 +63,8 @@ async def test_acknowledged_users_and_rules_outlive_a_kill(tmp_path: Path) -> No
         async with Admin(broker.namesrv, **KEYS) as admin:
             load = Load(admin, broker.broker, f"u{number}")
             workers = [asyncio.create_task(load.work(number)) for number in range(8)]
-            await asyncio.wait_for(load.enough.wait(), 60)
+            async with asyncio.timeout(120):
+                await load.enough.wait()
             await asyncio.to_thread(broker.kill)
             await asyncio.gather(*workers)
         made |= load.made

@@ -99,6 +99,7 @@ async def test_a_broker_that_stops_without_a_word_leaves_the_routes_in_the_confi
         timeout_seconds=120,
         enableSlaveActingMaster="true",
         brokerHeartbeatInterval="200",
+        registerNameServerPeriod="10000",
         # Long, for the last heartbeat may be some seconds old when a busy machine stops the broker.
         brokerNotActiveTimeoutMillis="15000",
     ) as cluster:
