@@ -201,7 +201,7 @@ async def test_members_share_the_queues_and_take_over(cluster: Cluster, producer
     one.subscribe(topic, "*", seen[0])
     two.subscribe(topic, "*", seen[1])
     async with one:
-        await until(lambda: len(one.queues) == 4)
+        await until(lambda: len(one.queues) == 4 and seen[0].messages)
         async with two:
             await until(lambda: len(one.queues) == len(two.queues) == 2)
             assert not set(one.queues) & set(two.queues)
