@@ -155,7 +155,8 @@ class HaClient:
         """Follows the master until the connection ends. Raises OSError, NetError, BadStream, StoreError."""
         store, replication = self._store, self._replication
         is_checked = await self._check_group()
-        was_empty = store.last_record < 0
+        # No record to compare yet, or nobody to ask: the log may be that of another group.
+        is_unknown = not is_checked and (store.last_record < 0 or not replication.master_address)
         following = self._make_following(store, address, self._now())
         if not isinstance(following, EpochFollowing) or not following.knows_epochs:
             await self._compare()
@@ -184,9 +185,8 @@ class HaClient:
                 if following.is_silent(self._now(), self._settings.ha_housekeeping_interval):
                     raise NetError(f"it has sent nothing for {self._settings.ha_housekeeping_interval} ms")
                 self.report()
-                if was_empty and not is_checked and store.last_record >= 0:
-                    # There was no record to compare before: the log may be that of another group.
-                    is_checked = True
+                if is_unknown and store.last_record >= 0 and replication.master_address:
+                    is_unknown = False
                     await self._compare()
             error = connection.closed.result()
             if error is not None:

@@ -405,6 +405,38 @@ async def test_the_log_of_a_foreign_master_with_a_port_of_its_own_is_found_out_o
     assert f"that {ha_address_of(foreign)} is its port for slaves" in caplog.text
 
 
+async def test_a_foreign_log_is_found_out_though_the_own_master_is_named_long_after_it_is_there(
+    tmp_path: Path,
+) -> None:
+    # Nothing but its own looks has the slave report, and the connection stays.
+    rare: dict[str, object] = {"haSendHeartbeatInterval": 3_600_000, "haHousekeepingInterval": 3_600_000}
+    async with (
+        running(tmp_path / "m") as here,
+        running(tmp_path / "f", haListenPort=free_ports(), **rare) as foreign,
+    ):
+        await here.send(body=b"ours")
+        await foreign.send(body=b"theirs")
+        nobody = f"127.0.0.1:{free_ports()}"
+        given = {**rare, "haMasterAddress": ha_address_of(foreign), "namesrvAddr": nobody}
+        async with slave_of(here, tmp_path / "s", **given) as slave:
+            await until(Group(foreign, slave).is_level)
+            client, looks = slave.replication.client, 0
+            assert client is not None
+            report = client.report
+
+            def counted() -> None:
+                nonlocal looks
+                looks += 1
+                report()
+
+            client.report = counted  # type: ignore[method-assign]
+            await until(lambda: looks == 2)
+            settings = here.broker.settings
+            own = f"{settings.bind_address}:{settings.listen_port}"
+            slave.broker.replication.note_master(own, f"{settings.bind_address}:{settings.listen_port + 1}")
+            await until(lambda: "has another record at 0" in slave.broker.replication.refusal)
+
+
 async def test_a_slave_whose_master_cannot_be_checked_warns_of_it_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
