@@ -55,6 +55,8 @@ FIRST_REGISTRATION_SECONDS = 3.0
 """Time that a start waits for the name servers."""
 FAREWELL_SECONDS = 0.2
 """Time for which requests of clients are answered with "go away" before their connections end."""
+LEVEL_SECONDS = 1.0
+"""A master that stops waits so long at most until its slaves have the end of its log."""
 
 
 class BrokerServer:
@@ -454,16 +456,20 @@ class BrokerServer:
         await self.turns.stop()
         await self._end_work()
         await self._route_asker.close()
-        self.broker.stop(self._clock.now())
         await self._table_writer.save_all()
         await self._close_store()
         await self._reports.close()
         self._threads.stop()
 
     async def _end_work(self) -> None:
-        """Ends what comes round, what runs in the background and replication, and waits for it."""
+        """Ends what comes round, what runs in the background and replication, and waits for it. Slaves get
+        the rest of the log first: one of them may act for this broker, or become master.
+        """
         if self._has_parts:
             await self._tasks.stop()
+        self.broker.stop(self._clock.now())
+        if self._has_parts:
+            await self._roles.until_slaves_are_level(LEVEL_SECONDS)
         await self._background.stop()
         if self._has_parts:
             await self.replication.stop()

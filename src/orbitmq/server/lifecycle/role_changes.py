@@ -147,7 +147,7 @@ class RoleChanges:
         await self._tasks.stop()
         if was_master and change.hands_over:
             broker.points.store_all(self._now())
-            await self._until_slaves_are_level()
+            await self.until_slaves_are_level(self._broker.settings.slave_timeout / 1000)
             self._end_waiting()
         await self._replication.stop()
         self._store.drop_partial_record()
@@ -167,11 +167,11 @@ class RoleChanges:
         waits.expire(self._broker.held_signals())
         self._store.replicas_reached(promise.replicated)
 
-    async def _until_slaves_are_level(self) -> None:
-        """Waits until the slaves that are in sync have all of the log, for slaveTimeout at most."""
+    async def until_slaves_are_level(self, seconds: float) -> None:
+        """Waits until the slaves that are in sync have all of the log, for so long at most."""
         links, store, settings = self._broker.promise.links, self._store, self._broker.settings
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(settings.slave_timeout / 1000):
+            async with asyncio.timeout(seconds):
                 while links.all and links.in_sync(store.max_physical, 1) < links.in_sync(
                     store.max_physical, settings.ha_max_gap_not_in_sync
                 ):

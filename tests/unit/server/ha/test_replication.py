@@ -28,10 +28,12 @@ from orbitmq.protocol.requests.auth import AuthCreateAcl, AuthCreateUser, AuthDe
 from orbitmq.protocol.requests.group import UpdateAndCreateSubscriptiongroup
 from orbitmq.protocol.requests.ha import GetBrokerHaStatus
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
+from orbitmq.protocol.requests.pop import PopMessage
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.topic import DeleteTopicInBroker
 from orbitmq.server.errors import CannotListen
 from orbitmq.server.ha.master import STEP_BYTES
+from orbitmq.server.lifecycle import broker_server
 from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing.local_broker import SMALL_SEGMENTS
@@ -130,6 +132,20 @@ async def test_a_slave_has_the_masters_log_and_tables_within_seconds(tmp_path: P
             await here.ask(DeleteTopicInBroker("T"))
             await until(lambda: slave.broker.topics.get("T") is None)
             assert slave.store.topics() == here.broker.store.topics()
+
+
+async def test_slaves_have_what_a_master_stores_while_it_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Check points of pops, which it keeps in memory until then."""
+    monkeypatch.setattr(broker_server, "LEVEL_SECONDS", 60.0)
+    async with group(tmp_path, enablePopBufferMerge=True) as both:
+        await both.here.send()
+        await both.here.ask(PopMessage("G", "T", -1, 1, 60_000, 0, 0, 1))
+        await until(both.is_level)
+        before = both.slave.store.max_physical
+        await both.here.broker.stop()
+        assert both.slave.store.max_physical == both.here.broker.store.max_physical > before
 
 
 async def test_a_returning_master_gets_the_offsets_that_groups_committed_at_its_slave(tmp_path: Path) -> None:
