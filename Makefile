@@ -21,7 +21,7 @@ MAKEFLAGS += --no-builtin-rules
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-setup: $(MADE)/orbitmq $(MADE)/hot $(MADE)/java ## .venv with everything needed to run and test OrbitMQ
+setup: $(MADE)/packages $(MADE)/hot $(MADE)/java ## .venv with everything needed to run and test OrbitMQ
 
 demo: setup ## publish 336,776 flights, consume them, read and archive them with Spark
 	@$(BIN)/python examples/demo.py $(ARGS)
@@ -125,21 +125,23 @@ clean: ## remove what builds and tests leave; keeps .venv and downloaded jars
 distclean: clean ## also remove .venv, the jars and the demo's data
 	rm -rf .venv .cache demo-data
 
-$(MADE)/python:
+$(MADE)/python: requirements/build.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo 'Python 3.11 or newer is needed: $(PYTHON) is not on PATH (PYTHON=... names another)' >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Python 3.11 or newer is needed: $(PYTHON) is $$("$(PYTHON)" --version 2>&1) (PYTHON=python3.12 names another)" >&2; exit 1; }
 	@"$(PYTHON)" -m venv .venv || { echo 'no virtual environment: on Debian and Ubuntu, apt install python3-venv' >&2; exit 1; }
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/build.txt
 	@mkdir -p $(MADE) && touch $@
 
-$(MADE)/packages: $(MADE)/python requirements/build.txt requirements/lock.txt
-	@echo 'Installing the packages of requirements/lock.txt (a few minutes the first time) …'
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/build.txt
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -r requirements/lock.txt
+# OrbitMQ comes before the packages that it needs: hot modules compile while these are fetched (`make -j 2 setup`). It comes
+# before the hot modules, for this install removes what is compiled.
+$(MADE)/orbitmq: $(MADE)/python pyproject.toml setup.py
+	@ORBITMQ_COMPILE=0 $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(MADE)/orbitmq: $(MADE)/packages pyproject.toml setup.py
-	@ORBITMQ_COMPILE=0 $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation --editable .
+$(MADE)/packages: $(MADE)/python requirements/lock.txt | $(MADE)/orbitmq
+	@echo 'Installing the packages of requirements/lock.txt (a few minutes the first time) …'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -r requirements/lock.txt
 	@touch $@
 
 $(MADE)/hot: $(MADE)/orbitmq $(HOT)
