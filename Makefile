@@ -15,7 +15,7 @@ IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 
 JAVA_FOUND = $$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
 
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help setup demo demo-cluster test class-archives interpreted asan-build asan fuzz lint format docs pictures bench lock clean distclean
+.PHONY: help setup demo demo-cluster test test-modules class-archives interpreted asan-build asan fuzz lint format docs pictures bench lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -32,6 +32,9 @@ demo-cluster: setup ## kill a master of a cluster in the middle of the flights a
 test: setup ## the whole test suite; ARGS="tests/unit -k name" for a part of it
 	@$(BIN)/python -m pytest $(or $(ARGS),$(IN_PARALLEL))
 
+test-modules: setup ## what pytest makes of the test modules, once for the processes and builds of a full run
+	@mkdir -p build && $(BIN)/python -m pytest -q --collect-only > build/test-modules.log || { cat build/test-modules.log; exit 1; }
+
 class-archives: setup ## Java's classes as tests need them, to map at each start: the suite takes minutes less (JDK, Maven)
 	@$(BIN)/python -m tests.kit.class_archives || echo 'No archives of classes: Java reads its classes at each start'
 
@@ -42,6 +45,11 @@ class-archives: setup ## Java's classes as tests need them, to map at each start
 HOT_TESTS := -n 2 --dist loadfile tests/unit tests/wire tests/property \
   $(patsubst %,--ignore=tests/unit/%,admin benchmarks cli console controller deploy nameserver serializers telemetry testing) \
   $(patsubst %,--ignore=%,$(addprefix tests/unit/spark/,jobs lake session) $(wildcard tests/unit/spark/test_*.py))
+
+# The files of a build's own tree. What Python and pytest have made of the modules goes along: sanitized processes would take
+# three times as long for it, and each would do it anew.
+TREE = { git ls-files -z --cached --others --exclude-standard; find src tests -name '*.pyc' -print0; } | tar -cf - --null -T -
+
 # The interpreted build is an install in an environment of its own, made without a C compiler. The tools of the tests come from
 # .venv; OrbitMQ itself from the install, for it comes first on the path. There, clients do without Linux's modules, too.
 INTERPRETED := build/interpreted/venv/bin/python
@@ -49,7 +57,7 @@ PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
 interpreted: setup ## unit, wire and property tests on an install without compiled modules
 	@rm -rf build/interpreted && mkdir -p build/interpreted/tree
-	@git ls-files -z --cached --others --exclude-standard | xargs -0 tar -cf - | tar -xf - -C build/interpreted/tree
+	@$(TREE) | tar -xf - -C build/interpreted/tree
 	@"$(PYTHON)" -m venv build/interpreted/venv
 	@cd build/interpreted/tree && CC=false ../venv/bin/python -m pip install -q --disable-pip-version-check --no-deps .
 	@$(BIN)/python $(PURELIB) > "$$($(INTERPRETED) $(PURELIB))/tools-of-the-tests.pth"
@@ -66,7 +74,7 @@ ASAN_ENV = ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=32 UBSAN_OPTIONS=print
 
 # Sources that have moved since an earlier build go first. Both builds have the same C of Cython's, unless a source is newer.
 SANITIZED_BUILD = mkdir -p build/asan/tree/build && find build/asan/tree \( -name '*.py' -o -name '*.pxd' \) -delete && \
-  git ls-files -z --cached --others --exclude-standard | xargs -0 tar -cf - | tar -xf - -C build/asan/tree && \
+  $(TREE) | tar -xf - -C build/asan/tree && \
   { [ ! -d build/cython ] || cp -a build/cython build/asan/tree/build/; } && \
   cd build/asan/tree && ORBITMQ_COMPILE=1 ORBITMQ_SANITIZE=1 $(CURDIR)/$(BIN)/python setup.py -q build_ext --inplace
 
