@@ -41,10 +41,11 @@ class-archives: setup ## Java's classes as tests need them, to map at each start
 # Tests that run on two more builds of the hot modules: interpreted, and with sanitizers. They are the unit, wire and property
 # tests, but for those of commands, jobs, pages, fixtures, name servers and controllers: these start processes, talk to a broker
 # from outside or know no messages, and reach no hot module that the tests of the broker, the server and the store do not reach
-# more closely.
+# more closely. Those of JSON and of the report on tests reach none at all.
 HOT_TESTS := -n 2 --dist loadfile tests/unit tests/wire tests/property \
   $(patsubst %,--ignore=tests/unit/%,admin benchmarks cli console controller deploy nameserver serializers telemetry testing) \
-  $(patsubst %,--ignore=%,$(addprefix tests/unit/spark/,jobs lake session) $(wildcard tests/unit/spark/test_*.py))
+  $(patsubst %,--ignore=%,$(addprefix tests/unit/spark/,jobs lake session) $(wildcard tests/unit/spark/test_*.py)) \
+  $(patsubst %,--ignore=tests/%.py,property/test_fastjson unit/protocol/schema/test_json_pieces unit/test_telling)
 
 # The files of a build's own tree. What Python and pytest have made of the modules goes along: sanitized processes would take
 # three times as long for it, and each would do it anew.
