@@ -23,7 +23,7 @@ def changes() -> list[str]:
 
 @pytest.fixture
 def table(broker: FakeBroker, pool: ConnectionPool, changes: list[str]) -> RouteTable:
-    return RouteTable(NameServers([broker.address], pool, 1000), changes.append)
+    return RouteTable(NameServers([broker.address], pool, 60_000), changes.append)
 
 
 async def test_a_route_is_looked_up_once_however_many_ask(broker: FakeBroker, table: RouteTable) -> None:
