@@ -64,12 +64,19 @@ LOGGERS = [logging.getLogger(name) for name in ("", "orbitmq", "orbitmq.client",
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """An option of this project's own."""
+    """Options of this project's own."""
     parser.addoption(
         "--late-sockets",
         type=int,
         metavar="SEED",
         help="event loops see sockets late and in random order, as on a busy machine",
+    )
+    parser.addoption(
+        "--lateness",
+        type=float,
+        default=1.0,
+        metavar="FACTOR",
+        help="the times of --late-sockets are so many times as long",
     )
 
 
@@ -78,7 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(telling, "telling")
     seed = config.getoption("--late-sockets")
     if seed is not None:
-        late_sockets.install(seed)
+        late_sockets.install(seed, config.getoption("--lateness"))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell that starts us in the background has all our processes ignore Ctrl-C, which some tests send.
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -3,7 +3,8 @@
 Peers of one test share a loop, which sees them ready in nearly the same order each time. A busy machine does
 not. `pytest --late-sockets SEED` runs tests as on such a machine: a socket that is ready may be seen at once,
 some rounds later, or only after some 50 ms, and now and then the whole loop stands still for a moment. Work
-that a loop gives to threads may begin late, and be done late.
+that a loop gives to threads may begin late, and be done late. `--lateness FACTOR` makes these times longer, as
+on a machine with far too much to do.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class LateSelector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
     """The selector of a loop. What it leaves out is still ready at the next call."""
 
     chance = random.Random(1)
+    factor = 1.0
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +47,7 @@ class LateSelector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
         chance = self.chance
         ready = super().select(timeout)
         if chance.random() < STALL_SHARE:
-            time.sleep(chance.random() * STALL_SECONDS)
+            time.sleep(chance.random() * STALL_SECONDS * self.factor)
         now = time.monotonic()
         seen = [event for event in ready if self._sees(event[0].fd, now)]
         if ready and not seen:
@@ -61,7 +63,7 @@ class LateSelector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
             del self._late_until[descriptor]
             return True
         if self.chance.random() < LATE_SHARE:
-            self._late_until[descriptor] = now + self.chance.random() * LATE_SECONDS
+            self._late_until[descriptor] = now + self.chance.random() * LATE_SECONDS * self.factor
             return False
         return self.chance.random() >= MISSED_SHARE
 
@@ -75,7 +77,8 @@ def _in_late_executor(
     """See `asyncio.loop.run_in_executor`."""
     chance = LateSelector.chance
     before, behind = (
-        chance.random() * LATE_SECONDS if chance.random() < LATE_WORK_SHARE else 0.0 for _ in range(2)
+        chance.random() * LATE_SECONDS * LateSelector.factor if chance.random() < LATE_WORK_SHARE else 0.0
+        for _ in range(2)
     )
 
     def work_late() -> Any:
@@ -88,8 +91,8 @@ def _in_late_executor(
     return _in_executor(loop, executor, work_late)
 
 
-def install(seed: int) -> None:
+def install(seed: int, factor: float) -> None:
     """Has all event loops of this process that asyncio makes from now on see sockets and threads late."""
-    LateSelector.chance = random.Random(seed)
+    LateSelector.chance, LateSelector.factor = random.Random(seed), factor
     selectors.DefaultSelector = LateSelector
     asyncio.BaseEventLoop.run_in_executor = _in_late_executor  # type: ignore[method-assign, assignment]
