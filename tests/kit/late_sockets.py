@@ -3,8 +3,8 @@
 Peers of one test share a loop, which sees them ready in nearly the same order each time. A busy machine does
 not. `pytest --late-sockets SEED` runs tests as on such a machine: a socket that is ready may be seen at once,
 some rounds later, or only after some 50 ms, and now and then the whole loop stands still for a moment. Work
-that a loop gives to threads may begin late, and be done late. `--lateness FACTOR` makes these times longer, as
-on a machine with far too much to do.
+that a loop gives to threads may begin late, and be done late. `--lateness FACTOR` makes these times longer,
+as on a machine with far too much to do.
 """
 
 from __future__ import annotations
