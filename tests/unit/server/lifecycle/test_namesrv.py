@@ -201,9 +201,9 @@ async def test_the_time_after_which_idle_connections_end_changes_at_run_time(
 ) -> None:
     monkeypatch.setattr("orbitmq.server.lifecycle.namesrv.IDLE_CHECK_MS", 10)
     async with _running(tmp_path) as (server, pool):
-        await pool.call(server.address, UpdateNamesrvConfig(b"serverChannelMaxIdleTimeSeconds=1"))
+        await pool.call(server.address, UpdateNamesrvConfig(b"serverChannelMaxIdleTimeSeconds=60"))
         connection = await pool.connection(server.address)
         for held in server.turns.listener.connections.values():
-            held.last_active -= 2
+            held.last_active -= 90  # it may be idle for 120 s by default
         async with asyncio.timeout(30):
             await connection.wait_closed()
