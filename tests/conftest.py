@@ -130,11 +130,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Nothing that is collected is garbage: to look for some takes a third of the time."""
+    """Nothing that is collected is garbage: to look for some takes a third of the time.
+
+    Nor does it become garbage while tests run: to look through it again and again takes a tenth of theirs.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 
