@@ -163,7 +163,7 @@ class Cluster:
         self.master = self.broker("master", self.master_options)
         self.slave = self.broker("slave", self.slave_options)
         self.names = self.name_server()
-        async with self.master, self.slave, self.names, Admin(self.names.address, timeout_ms=2_000) as admin:
+        async with self.master, self.slave, self.names, Admin(self.names.address, timeout_ms=30_000) as admin:
             yield admin
 
     async def stop_master(self) -> None:

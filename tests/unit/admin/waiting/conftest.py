@@ -13,7 +13,7 @@ from tests.kit.waiting_messages import RECALLING, plant_waiting
 @pytest.fixture(scope="session")
 def waiting_broker() -> Iterator[tuple[LocalBroker, list[str]]]:
     """A broker with messages that wait, and the unique ids of its two timers."""
-    with LocalBroker(**RECALLING) as running:
+    with LocalBroker(flushCommitLogThoroughInterval=100, **RECALLING) as running:
         running.create_topic("later", 2)
         yield running, asyncio.run(plant_waiting(running.namesrv, "later"))
 
