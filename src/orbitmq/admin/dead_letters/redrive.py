@@ -6,11 +6,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from orbitmq.admin.admin import Admin, NoBroker
 from orbitmq.admin.commands.messages import messages_by_key
 from orbitmq.admin.dead_letters.asked import Asked, BadRequest
+from orbitmq.admin.dead_letters.dead_letter import DeadLetter, Place
 from orbitmq.admin.dead_letters.journal import (
     DONE,
     GONE,
@@ -155,9 +157,7 @@ class Redrive:
     async def _send(self, run: Run, asked: Asked, targets: Targets, taken: list[Entry]) -> bool:
         """Sends dead letters and notes what became of them; True if it is not known of some."""
         try:
-            letters = await letters_at(self._admin, run.group, (one.place for one in taken))
-        except TopicNotExist:
-            letters = {}
+            letters = await self._letters(run.group, [one.place for one in taken])
         except OrbitError as error:
             # Nothing has left: they are planned as before.
             await self._note(run, [replace(one, state=PLANNED) for one in taken], str(error))
@@ -186,6 +186,19 @@ class Redrive:
         await self._note(run, finished, str(failures[0]) if failures else "")
         return bool(failures)
 
+    async def _letters(self, group: str, places: list[Place]) -> dict[Place, DeadLetter]:
+        """The dead letters that are still there. Raises NoBroker where a broker is not."""
+        with suppress(TopicNotExist):
+            return await letters_at(self._admin, group, places)
+        # A name server knows no topic whose brokers are away, or have not found it yet after its start.
+        present = {one.name for one in await self._admin.brokers()}
+        away = {place.broker for place in places} - present
+        if away:
+            raise NoBroker(f"broker {min(away)}, which has dead letters of {group}, is not registered")
+        with suppress(TopicNotExist):  # they may have come between the two questions
+            return await letters_at(self._admin, group, places)
+        return {}
+
     async def _send_one(self, targets: Targets, made: Outgoing) -> str:
         address, queue = await targets.queue(made.topic, made.sharding_key)
         reply = await self._admin.call(
@@ -211,15 +224,13 @@ class Redrive:
     async def _find_under_way(self, run_id: str) -> bool:
         """Asks brokers for the dead letters under way; those that are not there are planned again.
 
-        False: brokers do not answer.
+        False: brokers do not answer, or no name server knows the topic, whose brokers may be away.
         """
         run = await self._run(run_id)
         finished: list[Entry] = []
         for entry in await self._journal.do(self._journal.under_way, run_id):
             try:
                 found = await messages_by_key(self._admin, entry.topic, entry.unique_id, unique=True)
-            except TopicNotExist:
-                found = []
             except OrbitError as error:
                 await self._note(run, finished, str(error))
                 return False

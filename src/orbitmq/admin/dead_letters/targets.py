@@ -9,6 +9,7 @@ import time
 from orbitmq.admin.admin import Admin, NoBroker
 from orbitmq.client.sending.queue_choice import queue_of_key
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.errors import TopicNotExist
 
 ROUTE_SECONDS = 10.0
 WRITABLE = 2
@@ -23,7 +24,10 @@ class Targets:
         self._turn = itertools.count(random.randrange(1 << 16))
 
     async def queue(self, topic: str, sharding_key: str | None) -> tuple[str, MessageQueue]:
-        """The address and the queue for the next message. Raises TopicNotExist, NoBroker."""
+        """The address and the queue for the next message.
+
+        Raises NoBroker, also if no name server knows the topic: its brokers may be away.
+        """
         queues = await self._queues(topic)
         if sharding_key:
             chosen = queue_of_key([queue for _, queue in queues], sharding_key)
@@ -39,7 +43,10 @@ class Targets:
         known = self._known.get(topic)
         if known is not None and now - known[0] < ROUTE_SECONDS:
             return known[1]
-        route = await self._admin.route(topic)
+        try:
+            route = await self._admin.route(topic)
+        except TopicNotExist:
+            raise NoBroker(f"no name server knows a broker of topic {topic}") from None
         masters = {
             one.broker_name: one.broker_addrs[0]
             for one in route.broker_datas

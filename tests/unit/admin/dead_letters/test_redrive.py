@@ -1,6 +1,7 @@
 import asyncio
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,12 +10,16 @@ from orbitmq.admin.commands.messages import messages_by_key, messages_from
 from orbitmq.admin.dead_letters.asked import Asked, BadRequest
 from orbitmq.admin.dead_letters.clusters import Clusters
 from orbitmq.admin.dead_letters.dead_letter import Cause, DeadLetter, Place
-from orbitmq.admin.dead_letters.journal import DONE, Journal, JournalUnusable
+from orbitmq.admin.dead_letters.journal import DONE, Entry, Journal, JournalUnusable
 from orbitmq.admin.dead_letters.outgoing import Edit
 from orbitmq.admin.dead_letters.reading import letters_at, scan
 from orbitmq.admin.dead_letters.redrive import Redrive
 from orbitmq.client import IllegalMessage
+from orbitmq.protocol.bodies.route import ClusterInfo
+from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import TopicNotExist
+from orbitmq.protocol.requests.route import GetBrokerClusterInfo, GetRouteinfoByTopic
+from orbitmq.protocol.schema.declare import Request
 from orbitmq.testing import LocalBroker
 from tests.kit.dead_letters import origin, plant
 
@@ -214,6 +219,76 @@ async def test_letters_in_doubt_are_looked_for_before_they_are_sent_again(
     run = await redrive.carry_out(run_id)
     assert run.counts == {"sent": 10}
     assert await sent(admin, "doubt", 10) == Counter(f"l-{number}" for number in range(10))
+
+
+class Forgetful:
+    """Name servers that know no route of some topics, and none of their brokers, for the next questions."""
+
+    def __init__(self, admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ask = admin.ask
+        self._topics: tuple[str, ...] = ()
+        self.left = 0
+        monkeypatch.setattr(admin, "ask", self.ask)
+        monkeypatch.setattr("orbitmq.admin.dead_letters.redrive.PAUSE_SECONDS", 0.0)
+
+    def forget(self, *topics: str) -> None:
+        self._topics, self.left = topics, 20
+
+    async def ask(self, request: Request[Any]) -> Any:
+        if self.left and isinstance(request, GetRouteinfoByTopic) and request.topic in self._topics:
+            self.left -= 1
+            raise TopicNotExist(ResponseCode.TOPIC_NOT_EXIST, "no route")
+        reply = await self._ask(request)
+        if self.left and isinstance(request, GetBrokerClusterInfo):
+            self.left -= 1
+            reply.body = ClusterInfo({}, {})
+        return reply
+
+
+@pytest.mark.parametrize("forgotten", ["%DLQ%g10", "away"], ids=["of the letters", "of their topic"])
+async def test_letters_wait_for_brokers_that_name_servers_do_not_know(
+    admin: Admin, broker: LocalBroker, journal: Journal, monkeypatch: pytest.MonkeyPatch, forgotten: str
+) -> None:
+    """As after a start of the name server: what it does not know yet has not been deleted."""
+    broker.create_topic("away", 1)
+    await plant(broker.namesrv, "g10", 10, origin("away"))
+    before = (await admin.topic_status("away")).popitem()[1].max_offset
+    redrive, names = Redrive(admin, "here", journal), Forgetful(admin, monkeypatch)
+    places = tuple([one.place async for page in scan(admin, "g10") for one in page.letters][-10:])
+    run_id = await redrive.begin("g10", Asked(places=places, rate=5000), "ann")
+    claim = journal.claim
+
+    def claimed(run: str, most: int) -> list[Entry]:
+        monkeypatch.setattr(journal, "claim", claim)
+        names.forget(forgotten)
+        return claim(run, most)
+
+    monkeypatch.setattr(journal, "claim", claimed)
+    run = await redrive.carry_out(run_id)
+    assert (run.state, run.counts) == ("done", {"sent": 10})
+    assert (await admin.topic_status("away")).popitem()[1].max_offset == before + 10
+
+
+async def test_letters_in_doubt_are_not_sent_again_while_nobody_knows_where_they_went(
+    admin: Admin, broker: LocalBroker, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("unknown", 1)
+    await plant(broker.namesrv, "g11", 10, origin("unknown"))
+    redrive, names = Redrive(admin, "here", journal), Forgetful(admin, monkeypatch)
+    run_id = await redrive.begin("g11", Asked(rate=5000), "ann")
+
+    def dies(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "record_outcomes", dies)
+        with pytest.raises(Killed):
+            await redrive.carry_out(run_id)
+    names.forget("unknown")
+    run = await redrive.carry_out(run_id)
+    assert not names.left
+    assert run.counts == {"sent": 10}
+    assert await sent(admin, "unknown", 10) == Counter(f"l-{number}" for number in range(10))
 
 
 async def test_a_stopped_run_keeps_the_rest_for_another(

@@ -9,6 +9,8 @@ import pytest
 from orbitmq.admin.admin import Admin, NoBroker
 from orbitmq.admin.dead_letters.targets import Targets
 from orbitmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import TopicNotExist
 
 
 class Routes:
@@ -66,3 +68,16 @@ async def test_slaves_and_queues_that_only_are_read_take_nothing(
     targets, _ = targets_of(brokers=brokers, topic=topic)
     with pytest.raises(NoBroker, match="T"):
         await targets.queue("T", None)
+
+
+async def test_a_topic_that_name_servers_do_not_know_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    targets, routes = targets_of(brokers=[broker("a")], topic=[queues("a", 1)])
+
+    async def unknown(topic: str) -> TopicRouteData:
+        raise TopicNotExist(ResponseCode.TOPIC_NOT_EXIST, "no route")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(routes, "route", unknown)
+        with pytest.raises(NoBroker, match="topic T"):
+            await targets.queue("T", None)
+    await targets.queue("T", None)
