@@ -23,7 +23,18 @@ from orbitmq.server.lifecycle.standalone import StandaloneServer
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing.local_broker import SMALL_SEGMENTS
 
+PATIENCE_MS = 60_000
 ReplyT = TypeVar("ReplyT", bound=Reply)
+
+
+class PatientPool(ConnectionPool):
+    """Gives a slow machine a minute to connect and to answer: a new topic is answered once it is saved."""
+
+    def __init__(self, *, credentials: Credentials | None = None, ssl: SSLContext | None = None) -> None:
+        super().__init__(connect_timeout_ms=PATIENCE_MS, credentials=credentials, ssl=ssl)
+
+    async def call(self, address: str, request: Request[ReplyT], timeout_ms: float = PATIENCE_MS) -> ReplyT:
+        return await super().call(address, request, timeout_ms)
 
 
 @dataclass
@@ -43,7 +54,7 @@ class Running:
         settings = self.broker.settings
         return f"{settings.bind_address}:{settings.listen_port}"
 
-    async def ask(self, request: Request[ReplyT], timeout_ms: float = 60_000) -> ReplyT:
+    async def ask(self, request: Request[ReplyT], timeout_ms: float = PATIENCE_MS) -> ReplyT:
         return await self.pool.call(self.address, request, timeout_ms)
 
     async def ask_namesrv(self, request: Request[ReplyT]) -> ReplyT:
@@ -98,7 +109,7 @@ async def running(
     name_server = NAMESRV_TABLE.load([Layer("the test", {"listenPort": port + 2, **(namesrv or {})})])
     server = StandaloneServer(broker, name_server)
     await server.start()
-    pool = ConnectionPool(connect_timeout_ms=60_000, credentials=credentials, ssl=ssl)
+    pool = PatientPool(credentials=credentials, ssl=ssl)
     try:
         yield Running(server, pool)
     finally:

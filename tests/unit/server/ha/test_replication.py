@@ -37,7 +37,7 @@ from orbitmq.server.lifecycle import broker_server
 from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing.local_broker import SMALL_SEGMENTS
-from tests.unit.options.running import Running, running
+from tests.unit.options.running import PatientPool, Running, running
 
 PATIENT: dict[str, object] = {"slaveTimeout": 60_000}
 """A master that hands over, or whose answers wait for its slaves, gives them all the time that they need."""
@@ -198,7 +198,7 @@ async def test_a_slave_serves_reads_and_refuses_what_would_store(tmp_path: Path)
         await both.here.send(body=b"one")
         await until(both.is_level)
         await until(lambda: both.slave.broker.topics.get("T") is not None)
-        pool = ConnectionPool()
+        pool = PatientPool()
         try:
             found = await pool.call(both.slave.address, pull(0))
             assert found.body is not None
@@ -229,7 +229,7 @@ async def test_pulls_that_a_slave_has_nothing_for_go_to_the_master(tmp_path: Pat
         await both.here.send()
         await until(both.is_level)
         await until(lambda: both.slave.broker.topics.get("T") is not None)
-        pool = ConnectionPool()
+        pool = PatientPool()
         try:
             for offset, check in ((1, False), (9, False), (9, True)):
                 both.slave.settings.offset_check_in_slave = check
@@ -684,7 +684,7 @@ async def test_the_state_of_both_is_told(tmp_path: Path) -> None:
         assert (told["orbitmq_in_sync_replicas"], told["orbitmq_replication_gap_bytes"]) == (2, 0)
         told = {one.family: one.value for one in samples(both.slave.broker, 0) if one is not None}
         assert told["orbitmq_follows_master"] == 1
-        pool = ConnectionPool()
+        pool = PatientPool()
         slave = (await pool.call(both.slave.address, GetBrokerHaStatus())).body
         await pool.close()
         assert not slave.master

@@ -27,7 +27,7 @@ from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing.local_broker import SMALL_SEGMENTS
 from tests.kit.pop import Got, got_of
-from tests.unit.options.running import Running, running
+from tests.unit.options.running import PatientPool, Running, running
 from tests.unit.server.ha.test_replication import Group, slave_of, until
 from tests.unit.server.lifecycle.test_role_changes import send_request
 
@@ -65,7 +65,7 @@ def count(server: BrokerServer) -> int:
 async def test_delayed_messages_of_a_master_that_is_away_come_once_and_it_takes_its_place_again(
     tmp_path: Path,
 ) -> None:
-    pool = ConnectionPool()
+    pool = PatientPool()
     async with running(tmp_path / "m", {"supportActingMaster": True}, **ACTING) as here:
         other = another(here, tmp_path / "o", brokerName="broker-b")
         await other.start()
@@ -140,7 +140,7 @@ WORKS = {
 async def test_timers_and_half_messages_of_a_master_that_is_away_go_to_another_one_once(
     tmp_path: Path,
 ) -> None:
-    pool = ConnectionPool()
+    pool = PatientPool()
     async with running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here:
         other = another(here, tmp_path / "o", brokerName="broker-b")
         await other.start()
@@ -206,7 +206,7 @@ async def test_a_slave_that_acts_by_mistake_does_none_of_the_work_of_a_master_th
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its name server has not heard of the master for a while, which lives."""
-    pool = ConnectionPool()
+    pool = PatientPool()
     async with running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here:
         other = another(here, tmp_path / "o", brokerName="broker-b")
         await other.start()
@@ -253,7 +253,7 @@ async def pop(pool: ConnectionPool, address: str, invisible_ms: int) -> list[Got
 async def test_messages_popped_from_a_master_that_is_away_are_delivered_again_elsewhere_once(
     tmp_path: Path,
 ) -> None:
-    pool = ConnectionPool()
+    pool = PatientPool()
     retry = pop_retry_topic("T", "G", v2=False)
     async with running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here:
         other = another(here, tmp_path / "o", brokerName="broker-b")
@@ -295,7 +295,7 @@ async def test_a_slave_that_has_to_stop_sends_on_what_is_due_together_and_its_ma
 ) -> None:
     """Its master is back as soon as the first message has left."""
     monkeypatch.setattr("orbitmq.server.lifecycle.acting.FINISHING_MS", 300_000)
-    pool = ConnectionPool()
+    pool = PatientPool()
     retry = pop_retry_topic("T", "G", v2=False)
     async with running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here:
         other = another(here, tmp_path / "o", brokerName="broker-b")
@@ -364,7 +364,7 @@ async def send_and_pop(here: Running, pool: ConnectionPool, sent: list[bytes]) -
 
 
 async def test_a_slave_that_acts_anew_and_becomes_master_delivers_nothing_twice(tmp_path: Path) -> None:
-    pool = ConnectionPool()
+    pool = PatientPool()
     async with running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here:
         other = another(here, tmp_path / "o", brokerName="broker-b")
         await other.start()

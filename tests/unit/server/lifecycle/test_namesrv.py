@@ -32,13 +32,14 @@ from orbitmq.protocol.requests.route import (
 from orbitmq.server.errors import CannotListen, StartError
 from orbitmq.server.lifecycle.namesrv import NamesrvServer
 from orbitmq.server.turn.listener import Listener
+from tests.unit.options.running import PatientPool
 
 
 @contextlib.asynccontextmanager
 async def _running(data_dir: Path, **settings) -> AsyncIterator[tuple[NamesrvServer, ConnectionPool]]:
     server = NamesrvServer(NamesrvSettings(**settings), data_dir=data_dir, port=0)
     await server.start()
-    pool = ConnectionPool()
+    pool = PatientPool()
     try:
         yield server, pool
     finally:
@@ -77,7 +78,7 @@ async def test_registering_asking_leaving(tmp_path: Path) -> None:
 
 async def test_a_lost_connection_takes_its_broker_along(tmp_path: Path) -> None:
     async with _running(tmp_path) as (server, pool):
-        brokers = ConnectionPool()
+        brokers = PatientPool()
         await brokers.call(server.address, _register())
         assert (await pool.call(server.address, GetBrokerClusterInfo())).body.broker_addr_table
         await brokers.close()
@@ -144,7 +145,7 @@ async def test_files_go_where_the_options_say(tmp_path: Path) -> None:
     settings = NamesrvSettings(kv_config_path=str(place), sources={"kvConfigPath": "--set"})
     server = NamesrvServer(settings, data_dir=tmp_path / "data", port=0)
     await server.start()
-    pool = ConnectionPool()
+    pool = PatientPool()
     await pool.call(server.address, PutKvConfig("ns", "k", "v"))
     await pool.close()
     await server.stop()

@@ -21,7 +21,7 @@ from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.requests.send import SendMessage
 from orbitmq.server.ha.metadata import MetadataSync
 from tests.kit.world import NOW
-from tests.unit.options.running import running
+from tests.unit.options.running import PatientPool, running
 from tests.unit.server.ha.test_replication import Group, group, log_of, pull, until
 
 
@@ -48,7 +48,7 @@ async def test_a_slave_becomes_master_and_the_master_its_slave_without_a_restart
         await both.here.ask(UpdateConsumerOffset("G", "T", 0, 2))
         await swap(both)
         old, new = both.here.broker, both.slave
-        pool = ConnectionPool()
+        pool = PatientPool()
         try:
             assert (new.broker.replication.role, old.broker.replication.role) == (Role.MASTER, Role.SLAVE)
             for n in range(5):
@@ -148,7 +148,7 @@ async def test_a_new_master_takes_back_offsets_of_a_log_that_went_further(tmp_pa
 async def test_an_operator_changes_roles_by_updates_of_the_configuration(tmp_path: Path) -> None:
     async with group(tmp_path) as both:
         old, new = both.here.broker, both.slave
-        pool = ConnectionPool()
+        pool = PatientPool()
         try:
             with pytest.raises(BrokerRefused, match="give brokerId together with brokerRole"):
                 await update(pool, old.address, "brokerRole=SLAVE")
@@ -177,7 +177,7 @@ async def test_a_master_with_messages_of_its_own_does_not_follow_and_says_why(tm
         old, new = both.here.broker, both.slave
         await new.change_role(RoleChange(Role.MASTER, 0))
         await both.here.send(body=b"only the old master has this")
-        pool = ConnectionPool()
+        pool = PatientPool()
         try:
             await pool.call(new.address, send_request(b"and the new one this"))
         finally:
@@ -199,7 +199,7 @@ async def test_a_role_that_cannot_be_taken_leaves_a_broker_that_stores_nothing(t
             taken.close()
             await taken.wait_closed()
         assert both.slave.broker.replication.role is Role.UNKNOWN
-        pool = ConnectionPool()
+        pool = PatientPool()
         try:
             with pytest.raises(PeerBusy, match="REJECTREQUEST"):
                 await pool.call(both.slave.address, send_request(b"no"))

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.requests.group import UpdateAndCreateSubscriptiongroup
 from orbitmq.protocol.requests.offset import QueryConsumerOffset, UpdateConsumerOffset
 from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.testing import LocalBroker, StartFailed
+from tests.unit.options.running import PatientPool
 
 OFFSETS = "config/consumerOffset.json"
 
 
 def exchange(broker: LocalBroker, *requests: object) -> list[object]:
     async def run() -> list[object]:
-        pool = ConnectionPool()
+        pool = PatientPool()
         try:
             return [await pool.call(broker.broker, request) for request in requests]  # type: ignore[arg-type]
         finally:
