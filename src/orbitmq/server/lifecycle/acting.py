@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from dataclasses import replace
 from ssl import SSLContext
 
 from orbitmq.broker.acting.escape import EscapeStore, moved
@@ -183,6 +184,8 @@ class ActingMaster:
         self._escape = escape = EscapeStore(broker.store, broker.take_due_pop)
         self._idle.clear()
         broker.replication.works_for_master = True
+        # A master that comes back from here on waits for the end.
+        broker.delay.note_acted(replace(broker.delay.acted or ActedFor(), is_open=True), soon=False)
         await self._reopen_timers(None)
         for _ in broker.begin_acting(escape, self._now()):
             await asyncio.sleep(0)

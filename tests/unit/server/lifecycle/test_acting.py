@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -20,11 +21,13 @@ from orbitmq.protocol.handles.pop import pop_retry_topic
 from orbitmq.protocol.names import HALF_TOPIC
 from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.requests.lock import LockBatchMq
+from orbitmq.protocol.requests.offset import GetAllDelayOffset
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from orbitmq.protocol.requests.transaction import EndTransaction
 from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.server.turn.listener import free_ports
+from orbitmq.store.timer.check_point import TimerMark
 from orbitmq.testing.local_broker import SMALL_SEGMENTS
 from tests.kit.pop import Got, got_of
 from tests.unit.options.running import PatientPool, Running, running
@@ -361,6 +364,32 @@ async def send_and_pop(here: Running, pool: ConnectionPool, sent: list[bytes]) -
     popped = {one.body for one in await pop(pool, here.broker.address, 5_000)}
     assert popped == set(sent)
     return popped
+
+
+async def test_a_slave_says_that_it_acts_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A master that comes back while the slave opens its files waits for it."""
+    goes_on = threading.Event()
+    async with (
+        running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here,
+        slave_of(here, tmp_path / "s", **WORKS) as slave,
+    ):
+        pool = PatientPool()
+        await until(Group(here, slave).is_level)
+        reopen = slave.store.reopen_timers
+
+        def reopen_late(now: int, mark: TimerMark | None = None) -> None:
+            goes_on.wait(60)
+            reopen(now, mark)
+
+        monkeypatch.setattr(slave.store, "reopen_timers", reopen_late)
+        await here.broker.stop()
+        await until(lambda: slave.broker.replication.works_for_master)
+        body = (await pool.call(slave.address, GetAllDelayOffset())).body
+        goes_on.set()
+        assert b'"isOpen":true' in bytes(body or b"").replace(b" ", b"")
+        await pool.close()
 
 
 async def test_a_slave_that_acts_anew_and_becomes_master_delivers_nothing_twice(tmp_path: Path) -> None:
