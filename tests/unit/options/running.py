@@ -26,6 +26,9 @@ from orbitmq.testing.local_broker import SMALL_SEGMENTS
 PATIENCE_MS = 60_000
 ReplyT = TypeVar("ReplyT", bound=Reply)
 
+TESTED: dict[str, object] = {**SMALL_SEGMENTS, "brokerFastFailureEnable": False}
+"""Options of brokers in tests: a machine that stands still for 0.2 s is no reason to refuse a request."""
+
 
 class PatientPool(ConnectionPool):
     """Gives a slow machine a minute to connect and to answer: a new topic is answered once it is saved."""
@@ -104,7 +107,7 @@ async def running(
 ) -> AsyncIterator[Running]:
     """Starts both; stops them behind the test. `credentials` and `ssl` are what it is asked with."""
     port = free_ports(-2, 1, 2)
-    values = {"storePathRootDir": str(data_dir), "listenPort": port, **SMALL_SEGMENTS, **properties}
+    values = {"storePathRootDir": str(data_dir), "listenPort": port, **TESTED, **properties}
     broker = BROKER_TABLE.load([Layer("the test", values)])
     name_server = NAMESRV_TABLE.load([Layer("the test", {"listenPort": port + 2, **(namesrv or {})})])
     server = StandaloneServer(broker, name_server)

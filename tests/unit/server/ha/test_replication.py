@@ -36,8 +36,7 @@ from orbitmq.server.ha.master import STEP_BYTES
 from orbitmq.server.lifecycle import broker_server
 from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.server.turn.listener import free_ports
-from orbitmq.testing.local_broker import SMALL_SEGMENTS
-from tests.unit.options.running import PatientPool, Running, running
+from tests.unit.options.running import TESTED, PatientPool, Running, running
 
 PATIENT: dict[str, object] = {"slaveTimeout": 60_000}
 """A master that hands over, or whose answers wait for its slaves, gives them all the time that they need."""
@@ -62,7 +61,7 @@ async def slave_of(master: Running, data_dir: Path, **properties: object) -> Asy
         "slaveReadEnable": True,
         "haSendHeartbeatInterval": 200,
         **PATIENT,
-        **SMALL_SEGMENTS,
+        **TESTED,
     }
     server = BrokerServer(BROKER_TABLE.load([Layer("the test", {**values, **properties})]))
     await server.start()

@@ -28,9 +28,8 @@ from orbitmq.protocol.requests.transaction import EndTransaction
 from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.store.timer.check_point import TimerMark
-from orbitmq.testing.local_broker import SMALL_SEGMENTS
 from tests.kit.pop import Got, got_of
-from tests.unit.options.running import PatientPool, Running, running
+from tests.unit.options.running import TESTED, PatientPool, Running, running
 from tests.unit.server.ha.test_replication import Group, slave_of, until
 from tests.unit.server.lifecycle.test_role_changes import send_request
 
@@ -51,7 +50,7 @@ def another(here: Running, data_dir: Path, **properties: object) -> BrokerServer
         "storePathRootDir": str(data_dir),
         "namesrvAddr": here.server.namesrv.address,
         **ACTING,
-        **SMALL_SEGMENTS,
+        **TESTED,
     }
     return BrokerServer(BROKER_TABLE.load([Layer("the test", {**values, **properties})]))
 
