@@ -117,7 +117,9 @@ class BrokerServer:
             try:
                 await self._start_on_store()
             except BaseException:
-                await self._end_work()
+                if self._has_parts:
+                    await self._tasks.stop()
+                await self._end_replication()
                 await self._close_store()
                 raise
         except BaseException:
@@ -454,22 +456,19 @@ class BrokerServer:
         self.turns.waits.end_all()
         await asyncio.sleep(FAREWELL_SECONDS)
         await self.turns.stop()
-        await self._end_work()
+        await self._tasks.stop()
+        self.broker.stop(self._clock.now())
+        # One of the slaves may act for this broker, or become master.
+        await self._roles.until_slaves_are_level(LEVEL_SECONDS)
+        await self._end_replication()
         await self._route_asker.close()
         await self._table_writer.save_all()
         await self._close_store()
         await self._reports.close()
         self._threads.stop()
 
-    async def _end_work(self) -> None:
-        """Ends what comes round, what runs in the background and replication, and waits for it. Slaves get
-        the rest of the log first: one of them may act for this broker, or become master.
-        """
-        if self._has_parts:
-            await self._tasks.stop()
-        self.broker.stop(self._clock.now())
-        if self._has_parts:
-            await self._roles.until_slaves_are_level(LEVEL_SECONDS)
+    async def _end_replication(self) -> None:
+        """Ends what runs in the background and replication, and waits for it."""
         await self._background.stop()
         if self._has_parts:
             await self.replication.stop()
