@@ -238,7 +238,8 @@ class BrokerGroups:
         Counted anew, an epoch would name two masters, and logs that differ would pass for the same.
         """
         if group.was_never_elected:
-            return max((one.epoch for one in self._live.of_group(group.name).values()), default=0)
+            # A broker of Apache's that has had none says -1, as often as not before it asks for an election.
+            return max([0, *(one.epoch for one in self._live.of_group(group.name).values())])
         return group.master_epoch
 
     def _elected(self, group: BrokerGroup, election: Election) -> ElectionResult:

@@ -34,6 +34,18 @@ def test_the_first_member_that_asks_is_master() -> None:
     assert StoryBroker(story).register().master_address == first.address
 
 
+def test_the_first_epoch_is_1_although_its_master_has_said_before_that_it_has_had_none() -> None:
+    story = ControllerStory()
+    first, second = StoryBroker(story), StoryBroker(story)
+    first.epoch = second.epoch = -1
+    first.beat()
+    second.beat()
+    first.elect()
+    assert _master(story) == (1, 1)
+    assert second.elect().master_broker_id == 1
+    assert _master(story) == (1, 1)
+
+
 def test_a_master_that_has_begun_anew_reigns_in_a_new_epoch_only() -> None:
     """A power cut may have taken the end of its log, which its slaves have: in the same epoch nobody could
     tell what it stores now from what it had there before.
