@@ -6,7 +6,6 @@ Needs the extra `oidc`, which is imported when a provider is configured and not 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import secrets
 import time
 from collections import OrderedDict
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from orbitmq.console.security.roles import Role, parse_role
+from orbitmq.net.address import is_loopback
 from orbitmq.options import OptionError
 
 MAX_PENDING = 1000
@@ -62,7 +62,7 @@ class Provider:
         parts = urlsplit(self.issuer)
         if not parts.hostname or parts.query or parts.fragment or parts.scheme not in ("https", "http"):
             raise OptionError(f"{self.issuer!r} is no address of an OpenID Connect provider: https://HOST")
-        if parts.scheme == "http" and not _is_loopback(parts.hostname):
+        if parts.scheme == "http" and not is_loopback(parts.hostname):
             raise OptionError(f"the provider {self.issuer} has to be https: its answers decide who is admin")
         if "openid" not in self.scope.split():
             raise OptionError("the scope of OpenID Connect has the word openid")
@@ -335,12 +335,3 @@ def own_path(text: str) -> str:
 def _unreachable(provider: Provider, error: Exception) -> SignOnFailed:
     reason = str(error) or type(error).__name__
     return SignOnFailed("SIGN_ON_UNREACHABLE", f"{provider.host} cannot be asked: {reason}"[:300])
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

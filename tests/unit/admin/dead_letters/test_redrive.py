@@ -199,14 +199,10 @@ class Killed(Exception):
     """The end of the process, as far as a run goes."""
 
 
-async def test_letters_in_doubt_are_looked_for_before_they_are_sent_again(
-    admin: Admin, broker: LocalBroker, journal: Journal, monkeypatch: pytest.MonkeyPatch
+async def die_before_note(
+    redrive: Redrive, journal: Journal, run_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a kill between a batch's leaving and its note: some of it is there, some is not."""
-    broker.create_topic("doubt", 1)
-    await plant(broker.namesrv, "g8", 10, origin("doubt"))
-    redrive = Redrive(admin, "here", journal)
-    run_id = await redrive.begin("g8", Asked(rate=5000), "ann")
+    """Carries out a run that is killed between a batch's leaving and its note."""
 
     def dies(*_: object) -> None:
         raise Killed
@@ -215,6 +211,17 @@ async def test_letters_in_doubt_are_looked_for_before_they_are_sent_again(
         patch.setattr(journal, "record_outcomes", dies)
         with pytest.raises(Killed):
             await redrive.carry_out(run_id)
+
+
+async def test_letters_in_doubt_are_looked_for_before_they_are_sent_again(
+    admin: Admin, broker: LocalBroker, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a kill between a batch's leaving and its note: some of it is there, some is not."""
+    broker.create_topic("doubt", 1)
+    await plant(broker.namesrv, "g8", 10, origin("doubt"))
+    redrive = Redrive(admin, "here", journal)
+    run_id = await redrive.begin("g8", Asked(rate=5000), "ann")
+    await die_before_note(redrive, journal, run_id, monkeypatch)
     assert len(await journal.do(journal.under_way, run_id)) == 10
     run = await redrive.carry_out(run_id)
     assert run.counts == {"sent": 10}
@@ -276,14 +283,7 @@ async def test_letters_in_doubt_are_not_sent_again_while_nobody_knows_where_they
     await plant(broker.namesrv, "g11", 10, origin("unknown"))
     redrive, names = Redrive(admin, "here", journal), Forgetful(admin, monkeypatch)
     run_id = await redrive.begin("g11", Asked(rate=5000), "ann")
-
-    def dies(*_: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(journal, "record_outcomes", dies)
-        with pytest.raises(Killed):
-            await redrive.carry_out(run_id)
+    await die_before_note(redrive, journal, run_id, monkeypatch)
     names.forget("unknown")
     run = await redrive.carry_out(run_id)
     assert not names.left
