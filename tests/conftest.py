@@ -37,9 +37,11 @@ OWN_DRIVERS = frozenset(
 IMAGE = "tests/peers/test_container.py"
 
 # No deadlines: a busy machine is no bug. The same examples each time, others with ORBITMQ_EXPLORE=1.
+# ORBITMQ_EXAMPLES is their number where a test does not say it.
 settings.register_profile(
     "orbitmq",
     deadline=None,
+    max_examples=int(os.environ.get("ORBITMQ_EXAMPLES", "100")),
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=os.environ.get("ORBITMQ_EXPLORE") != "1",
 )
@@ -65,6 +67,11 @@ LOGGERS = [logging.getLogger(name) for name in ("", "orbitmq", "orbitmq.client",
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of this project's own."""
+    parser.addoption(
+        "--nightly",
+        action="store_true",
+        help="the tests marked nightly as well, which take too long for every change",
+    )
     parser.addoption(
         "--late-sockets",
         type=int,
@@ -183,11 +190,12 @@ def orbitmq_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrbitMQ
     server.stop()
 
 
-@pytest.fixture(scope="session", params=["orbitmq", "apache"])
+@pytest.fixture(scope="session", params=["orbitmq", pytest.param("apache", marks=pytest.mark.nightly)])
 def cluster(request: pytest.FixtureRequest) -> OrbitMQ | Apache:
-    """Each test once against OrbitMQ and once against Apache's broker: `.name`, `.namesrv`, `.broker`.
+    """Each test once against OrbitMQ and at night against Apache's broker: `.name`, `.namesrv`, `.broker`.
 
-    The brokers are shared: topics and groups must be the test's own.
+    The brokers are shared: topics and groups must be the test's own. A test with `BOTH_BROKERS` has both in
+    every run.
     """
     fixture = "apache" if request.param == "apache" else "orbitmq_server"
     server: OrbitMQ | Apache = request.getfixturevalue(fixture)

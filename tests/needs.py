@@ -22,7 +22,8 @@ from typing import NoReturn
 
 import pytest
 
-from orbitmq.spark.session.java import JavaNotFound, find_java_home
+from orbitmq.spark.errors import JavaNotFound
+from orbitmq.spark.session.java import find_java_home
 
 REQUIRED = "ORBITMQ_REQUIRE_PEERS"
 MISSING = "this test needs "
@@ -36,6 +37,7 @@ EXCUSED: dict[str, str] = {
     r"the tools of systemd": "machines that it does not run lack them",
     r"pyright": "its package fetches the program from npm, which may be out of reach",
     r"keeps everything in memory": "on such a file system nothing is ever cold",
+    r"the commit \w+ that made version": "a shallow clone has no commits of earlier versions",
     r"^ORBITMQ_\w+ ": "a longer form of a test that runs: it is asked for by its variable",
 }
 """Reasons by which a test may be skipped even so, and why: a pattern each."""
@@ -97,6 +99,14 @@ def pyright() -> str | None:
     return None if found is None or _failed(found, "--version") else found
 
 
+def _has_postgres() -> bool:
+    return any(Path("/usr/lib/postgresql").glob("*/bin/postgres")) or shutil.which("postgres") is not None
+
+
+def _has_mariadb() -> bool:
+    return shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is not None
+
+
 def _failed(*command: str) -> bool:
     return subprocess.run(command, capture_output=True).returncode != 0
 
@@ -114,6 +124,8 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     "java": ("a JDK 17 or newer", _has_jdk),
     "mvn": ("Maven (mvn)", _program("mvn")),
     "go": ("Go 1.25 or newer", lambda: _version(["go", "version"], r"go(\d+)\.(\d+)") >= (1, 25)),
+    "node": ("Node.js 18 or newer", lambda: _version(["node", "--version"], r"v(\d+)") >= (18,)),
+    "npm": ("npm", _program("npm")),
     "spark": ("a Java for Spark", _has_java_for_spark),
     "container": ("a container engine (docker or podman)", lambda: container_engine() is not None),
     # Facts of the machine.
@@ -124,6 +136,9 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     # Programs and modules.
     "chromium": ("the browser chromium", _program("chromium")),
     "etcd": ("etcd (Debian: etcd-server)", _program("etcd")),
+    "postgres": ("PostgreSQL's server (Debian: postgresql)", _has_postgres),
+    "mariadb": ("MariaDB's server (Debian: mariadb-server)", _has_mariadb),
+    "redis": ("Redis (Debian: redis-server)", _program("redis-server")),
     "systemd": ("the tools of systemd (systemd-analyze)", _program("systemd-analyze")),
     "openssl": ("the program openssl", _program("openssl")),
     "atheris": ("atheris, for fuzzing guided by coverage", _module("atheris")),

@@ -53,11 +53,20 @@ def _has_foreign_process(item: pytest.Item) -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(*names): what the test cannot do without, of tests/needs.py")
+    config.addinivalue_line("markers", "nightly: takes too long for every change; runs with --nightly alone")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Grants second tries."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the tests of the night out unless they are asked for, and grants second tries."""
+    late = (
+        []
+        if config.getoption("--nightly", False)
+        else [item for item in items if item.get_closest_marker("nightly")]
+    )
+    if late:
+        items[:] = [item for item in items if item.get_closest_marker("nightly") is None]
+        config.hook.pytest_deselected(items=late)
     for item in items:
         if may_be_tried_again(item):
             item.add_marker(pytest.mark.flaky(reruns=1))

@@ -10,146 +10,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orbitmq.admin import Admin
-    from orbitmq.client import (
-        FIRST_OFFSET,
-        LAST_OFFSET,
-        RETRY,
-        TIMESTAMP,
-        BadAddress,
-        BatchPartlySent,
-        BrokerUnknown,
-        CannotIterate,
-        ClientError,
-        ClientEvent,
-        ClientEventKind,
-        Compression,
-        DeadLetterPolicy,
-        Delivery,
-        DeserializationFailed,
-        HandleNext,
-        HandlerCall,
-        HandlerTimeout,
-        IllegalMessage,
-        IllegalName,
-        InvalidArgument,
-        InvalidResult,
-        Message,
-        MessageQueue,
-        MessageTooLarge,
-        Middleware,
-        NoNameServer,
-        NoPermission,
-        NotRunning,
-        Outcome,
-        Producer,
-        PullConsumer,
-        Pulled,
-        PushConsumer,
-        ReceivedMessage,
-        Reply,
-        RequestTimeout,
-        Retry,
-        SeekFailed,
-        SendCall,
-        SendFailed,
-        SendNext,
-        SendResult,
-        SendStatus,
-        Sql,
-        TopicNotFound,
-        TransactionProducer,
-        TransactionResult,
-        TransactionState,
-        WrongEventLoop,
-        run,
-        serve,
-    )
-    from orbitmq.net.errors import CallTimeout, ConnectFailed, ConnectionLost, NetError
-    from orbitmq.protocol.errors import BrokerRefused, OrbitError
+    from orbitmq.admin import Admin as Admin
+    from orbitmq.client import *  # noqa: F403
+    from orbitmq.client.shared import *  # noqa: F403
+    from orbitmq.net.errors import CallTimeout as CallTimeout
+    from orbitmq.net.errors import ConnectFailed as ConnectFailed
+    from orbitmq.net.errors import ConnectionLost as ConnectionLost
+    from orbitmq.net.errors import NetError as NetError
+    from orbitmq.protocol.errors import BrokerRefused as BrokerRefused
+    from orbitmq.protocol.errors import OrbitError as OrbitError
 
-__version__ = "0.2.0"
-
-__all__ = [
-    "FIRST_OFFSET",
-    "LAST_OFFSET",
-    "RETRY",
-    "TIMESTAMP",
-    "Admin",
-    "BadAddress",
-    "BatchPartlySent",
-    "BrokerRefused",
-    "BrokerUnknown",
-    "CallTimeout",
-    "CannotIterate",
-    "ClientError",
-    "ClientEvent",
-    "ClientEventKind",
-    "Compression",
-    "ConnectFailed",
-    "ConnectionLost",
-    "DeadLetterPolicy",
-    "Delivery",
-    "DeserializationFailed",
-    "HandleNext",
-    "HandlerCall",
-    "HandlerTimeout",
-    "IllegalMessage",
-    "IllegalName",
-    "InvalidArgument",
-    "InvalidResult",
-    "Message",
-    "MessageQueue",
-    "MessageTooLarge",
-    "Middleware",
-    "NetError",
-    "NoNameServer",
-    "NoPermission",
-    "NotRunning",
-    "OrbitError",
-    "Outcome",
-    "Producer",
-    "PullConsumer",
-    "Pulled",
-    "PushConsumer",
-    "ReceivedMessage",
-    "Reply",
-    "RequestTimeout",
-    "Retry",
-    "SeekFailed",
-    "SendCall",
-    "SendFailed",
-    "SendNext",
-    "SendResult",
-    "SendStatus",
-    "Sql",
-    "TopicNotFound",
-    "TransactionProducer",
-    "TransactionResult",
-    "TransactionState",
-    "WrongEventLoop",
-    "__version__",
-    "run",
-    "serve",
-]
+__version__ = "0.3.0"
 
 _ELSEWHERE = {
     "orbitmq.admin": ("Admin",),
     "orbitmq.net.errors": ("CallTimeout", "ConnectFailed", "ConnectionLost", "NetError"),
     "orbitmq.protocol.errors": ("BrokerRefused", "OrbitError"),
 }
+_OPTIONS = {"BatchHandler", "ClientOptions", "ConsumerOptions", "Handler", "ProducerOptions"}
+"""Names of the client that only functions over it need."""
 
+if not TYPE_CHECKING:  # type checkers know all names from the imports above
 
-def __getattr__(name: str) -> Any:
-    """Loads what is asked for."""
-    if name not in __all__:
+    def __getattr__(name: str) -> Any:
+        """Loads what is asked for. The names are those of `orbitmq.client`, and some of other packages."""
+        # Python also asks for submodules here, before it imports them: they do not load the client.
+        if name[:1].isupper() or name in ("run", "serve", "__all__"):
+            from importlib import import_module
+
+            home = {one: module for module, names in _ELSEWHERE.items() for one in names}
+            public = {*import_module("orbitmq.client").__all__, *home, "__version__"} - _OPTIONS
+            if name == "__all__":
+                return sorted(public)
+            if name in public:
+                module = import_module(home.get(name, "orbitmq.client"))
+                value = globals()[name] = getattr(module, name)
+                return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
 
-    module = next((module for module, names in _ELSEWHERE.items() if name in names), "orbitmq.client")
-    value = globals()[name] = getattr(import_module(module), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    def __dir__() -> list[str]:
+        return __getattr__("__all__")

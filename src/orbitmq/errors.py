@@ -10,127 +10,19 @@ OrbitError
 
 from __future__ import annotations
 
-from orbitmq.client.core.errors import (
-    CannotIterate,
-    ClientError,
-    DeserializationFailed,
-    HandlerTimeout,
-    IllegalMessage,
-    InvalidArgument,
-    InvalidResult,
-    MessageTooLarge,
-    NoMasterNow,
-    NotRunning,
-    RequestTimeout,
-    SeekFailed,
-    SendFailed,
-    TopicNotFound,
-    WrongEventLoop,
-)
-from orbitmq.client.producer.producer import BatchPartlySent
-from orbitmq.client.sending.attempts import BrokerUnknown, MasterMoved
-from orbitmq.net.errors import (
-    BadAddress,
-    CallTimeout,
-    Closed,
-    ConnectFailed,
-    ConnectionLost,
-    NetError,
-    NoNameServer,
-)
-from orbitmq.protocol.errors import (
-    AuthRefused,
-    BroadcastConsumption,
-    BrokerRefused,
-    ConsumerNotOnline,
-    ConsumeTimeout,
-    ControllerNotLeader,
-    ControllerRefused,
-    FlowControl,
-    FlushDiskTimeout,
-    FlushSlaveTimeout,
-    GoingAway,
-    GroupNotExist,
-    IllegalOperation,
-    InvalidParameter,
-    Malformed,
-    MalformedFrame,
-    MalformedJson,
-    MalformedReply,
-    MessageIllegal,
-    NoPermission,
-    NotFound,
-    NotLeaderForQueue,
-    OrbitError,
-    PeerBusy,
-    PeerFailed,
-    PeerNotAvailable,
-    PullOffsetMoved,
-    RequestNotSupported,
-    SlaveNotAvailable,
-    SubscriptionWrong,
-    TopicNotExist,
-    TransactionRefused,
-)
-from orbitmq.protocol.names import IllegalName
+from orbitmq.client.core.errors import *  # noqa: F403
+from orbitmq.client.producer.producer import BatchPartlySent as BatchPartlySent
+from orbitmq.client.sending.attempts import BrokerUnknown as BrokerUnknown
+from orbitmq.client.sending.attempts import MasterMoved as MasterMoved
+from orbitmq.net.errors import *  # noqa: F403
+from orbitmq.net.server_kinds import WrongServer as WrongServer
+from orbitmq.protocol.errors import *  # noqa: F403
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.names import IllegalName as IllegalName
 
-__all__ = [
-    "AuthRefused",
-    "BadAddress",
-    "BatchPartlySent",
-    "BroadcastConsumption",
-    "BrokerRefused",
-    "BrokerUnknown",
-    "CallTimeout",
-    "CannotIterate",
-    "ClientError",
-    "Closed",
-    "ConnectFailed",
-    "ConnectionLost",
-    "ConsumeTimeout",
-    "ConsumerNotOnline",
-    "ControllerNotLeader",
-    "ControllerRefused",
-    "DeserializationFailed",
-    "FlowControl",
-    "FlushDiskTimeout",
-    "FlushSlaveTimeout",
-    "GoingAway",
-    "GroupNotExist",
-    "HandlerTimeout",
-    "IllegalMessage",
-    "IllegalName",
-    "IllegalOperation",
-    "InvalidArgument",
-    "InvalidParameter",
-    "InvalidResult",
-    "Malformed",
-    "MalformedFrame",
-    "MalformedJson",
-    "MalformedReply",
-    "MasterMoved",
-    "MessageIllegal",
-    "MessageTooLarge",
-    "NetError",
-    "NoMasterNow",
-    "NoNameServer",
-    "NoPermission",
-    "NotFound",
-    "NotLeaderForQueue",
-    "NotRunning",
-    "OrbitError",
-    "PeerBusy",
-    "PeerFailed",
-    "PeerNotAvailable",
-    "PullOffsetMoved",
-    "RequestNotSupported",
-    "RequestTimeout",
-    "SeekFailed",
-    "SendFailed",
-    "SlaveNotAvailable",
-    "SubscriptionWrong",
-    "TopicNotExist",
-    "TopicNotFound",
-    "TransactionRefused",
-    "WrongEventLoop",
-]
+__all__ = sorted(
+    name
+    for name, value in globals().items()
+    # `Refused` is raised by servers alone: clients get BrokerRefused for it.
+    if isinstance(value, type) and issubclass(value, OrbitError) and name != "Refused"
+)

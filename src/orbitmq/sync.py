@@ -15,123 +15,60 @@ producers and consumers in the process that uses them.
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import contextlib
-import functools
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from orbitmq import admin, client
-from orbitmq.client import (
-    FIRST_OFFSET,
-    LAST_OFFSET,
-    RETRY,
-    TIMESTAMP,
-    BadAddress,
-    BatchPartlySent,
-    BrokerUnknown,
-    CannotIterate,
-    ClientError,
-    ClientEvent,
-    ClientEventKind,
-    Compression,
-    DeadLetterPolicy,
-    DeserializationFailed,
-    HandleNext,
-    HandlerCall,
-    HandlerTimeout,
-    IllegalMessage,
-    IllegalName,
-    InvalidArgument,
-    InvalidResult,
-    Message,
-    MessageQueue,
-    MessageTooLarge,
-    Middleware,
-    NoNameServer,
-    NoPermission,
-    NotRunning,
-    Outcome,
-    Pulled,
-    ReceivedMessage,
-    Reply,
-    RequestTimeout,
-    Retry,
-    SeekFailed,
-    SendCall,
-    SendFailed,
-    SendNext,
-    SendResult,
-    SendStatus,
-    Sql,
-    TopicNotFound,
-    TransactionResult,
-    TransactionState,
-    WrongEventLoop,
-)
-from orbitmq.client.blocking import SyncWrapper, constructor_of, get_background, later, waiting
+from orbitmq.client import shared
+from orbitmq.client.blocking import SyncWrapper, constructor_of, get_background, later, on_loop, waiting
 from orbitmq.client.consumer.consumer import HandlerT
+from orbitmq.client.core.checking import check_number
 from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.serializer import Serializer
 from orbitmq.client.core.subscription import Wanted
-from orbitmq.client.running import CUT_SHORT, DONE, Watched, check_clients, health_served, signals
+from orbitmq.client.running import (
+    CUT_SHORT,
+    DONE,
+    START_TIMEOUT_MS,
+    Waiting,
+    Watched,
+    check_clients,
+    health_served,
+    signals,
+    start_when_there,
+)
 from orbitmq.client.sending.queue_choice import QueueSelector
+from orbitmq.client.shared import *  # noqa: F403
+from orbitmq.client.shared import (
+    Message,
+    MessageQueue,
+    ReceivedMessage,
+    SendResult,
+    SendStatus,
+    TransactionResult,
+    TransactionState,
+)
 
 __all__ = [
-    "FIRST_OFFSET",
-    "LAST_OFFSET",
-    "RETRY",
-    "TIMESTAMP",
     "Admin",
-    "BadAddress",
-    "BatchPartlySent",
-    "BrokerUnknown",
-    "CannotIterate",
-    "ClientError",
-    "ClientEvent",
-    "ClientEventKind",
-    "Compression",
-    "DeadLetterPolicy",
     "Delivery",
-    "DeserializationFailed",
-    "HandleNext",
-    "HandlerCall",
-    "HandlerTimeout",
-    "IllegalMessage",
-    "IllegalName",
-    "InvalidArgument",
-    "InvalidResult",
-    "Message",
-    "MessageQueue",
-    "MessageTooLarge",
-    "Middleware",
-    "NoNameServer",
-    "NoPermission",
-    "NotRunning",
-    "Outcome",
+    "LiteConsumer",
     "Producer",
     "PullConsumer",
-    "Pulled",
     "PushConsumer",
-    "ReceivedMessage",
-    "Reply",
-    "RequestTimeout",
-    "Retry",
-    "SeekFailed",
-    "SendCall",
-    "SendFailed",
-    "SendNext",
-    "SendResult",
-    "SendStatus",
-    "Sql",
-    "TopicNotFound",
     "TransactionProducer",
-    "TransactionResult",
-    "TransactionState",
-    "WrongEventLoop",
     "run",
 ]
+__all__ += shared.__all__
+
+WatchedT = TypeVar(
+    "WatchedT", client.Producer, client.TransactionProducer, client.PushConsumer, client.LiteConsumer
+)
+ProducerT = TypeVar("ProducerT", client.Producer, client.TransactionProducer)
 
 
 class Delivery:
@@ -163,12 +100,8 @@ class Delivery:
         return self._done.result(timeout_seconds)
 
 
-@documented(client.Producer)
-class Producer(SyncWrapper[client.Producer]):
-    """`orbitmq.Producer`, waiting for every answer. Several threads may share one."""
-
-    @constructor_of(client.Producer)
-    def __init__(self) -> None: ...
+class _Watched(SyncWrapper[WatchedT]):
+    """The state of a client, for probes."""
 
     @property
     def client_id(self) -> str:
@@ -184,6 +117,10 @@ class Producer(SyncWrapper[client.Producer]):
     def errors(self) -> dict[str, Exception]:
         """Failures at present, by subject."""
         return dict(self._core.errors)
+
+
+class _Sending(_Watched[ProducerT]):
+    """The methods of all producers."""
 
     queues = waiting(client.Producer.queues)
     send = waiting(client.Producer.send)
@@ -202,8 +139,16 @@ class Producer(SyncWrapper[client.Producer]):
         return self._run(_submitted(self._core, message, queue, sharding_key))
 
 
+@documented(client.Producer)
+class Producer(_Sending[client.Producer]):
+    """`orbitmq.Producer`, waiting for every answer. Several threads may share one."""
+
+    @constructor_of(client.Producer)
+    def __init__(self) -> None: ...
+
+
 @documented(client.TransactionProducer)
-class TransactionProducer(SyncWrapper[client.TransactionProducer]):
+class TransactionProducer(_Sending[client.TransactionProducer]):
     """`orbitmq.TransactionProducer`, waiting for every answer. Local transactions run in the caller's thread,
     so that a database connection may belong to it; `check` runs in other threads.
     """
@@ -211,38 +156,8 @@ class TransactionProducer(SyncWrapper[client.TransactionProducer]):
     @constructor_of(client.TransactionProducer)
     def __init__(self) -> None: ...
 
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know it. Raises NotRunning before the start."""
-        return self._core.client_id
-
-    @property
-    def healthy(self) -> bool:
-        """True if it runs and nothing fails at present: for probes."""
-        return self._core.healthy
-
-    @property
-    def errors(self) -> dict[str, Exception]:
-        """Failures at present, by subject."""
-        return dict(self._core.errors)
-
-    queues = waiting(client.TransactionProducer.queues)
-    send = waiting(client.TransactionProducer.send)
-    flush = waiting(client.TransactionProducer.flush)
-    send_oneway = waiting(client.TransactionProducer.send_oneway)
-    send_batch = waiting(client.TransactionProducer.send_batch)
-    send_all = waiting(client.TransactionProducer.send_all)
-    recall = waiting(client.TransactionProducer.recall)
-    request = waiting(client.TransactionProducer.request)
     send_half = waiting(client.TransactionProducer.send_half)
     end_transaction = waiting(client.TransactionProducer.end_transaction)
-    close = waiting(client.TransactionProducer.close)
-
-    def submit(
-        self, message: Message, *, queue: MessageQueue | None = None, sharding_key: str | None = None
-    ) -> Delivery:
-        """Takes one message to be sent soon; see `orbitmq.Producer.submit`."""
-        return self._run(_submitted(self._core, message, queue, sharding_key))
 
     def send_in_transaction(
         self,
@@ -267,46 +182,21 @@ class TransactionProducer(SyncWrapper[client.TransactionProducer]):
 
 
 @documented(client.PushConsumer)
-class PushConsumer(SyncWrapper[client.PushConsumer]):
+class PushConsumer(_Watched[client.PushConsumer]):
     """`orbitmq.PushConsumer`; messages without a handler come by `for message in consumer`."""
 
     @constructor_of(client.PushConsumer)
     def __init__(self) -> None: ...
 
-    def subscribe(
-        self,
-        topic: str,
-        tags: Wanted = "*",
-        handler: client.Handler | client.BatchHandler | None = None,
-        *,
-        timeout_ms: float | None = None,
-        max_messages: int | None = None,
-        max_wait_ms: float = 0,
-        manual_ack: bool = False,
-        serializer: Serializer[Any] | None = None,
-    ) -> None:
-        """Asks for messages of a topic; see `orbitmq.PushConsumer.subscribe`."""
-        subscribe = functools.partial(
-            self._core.subscribe,
-            timeout_ms=timeout_ms,
-            max_messages=max_messages,
-            max_wait_ms=max_wait_ms,
-            manual_ack=manual_ack,
-            serializer=serializer,
-        )
-        self._run(later(subscribe, topic, tags, handler))
+    def _start_when_there(self, timeout_ms: float, away: Waiting, asked: asyncio.Event) -> None:
+        self._background = get_background()
+        self._run(start_when_there(self._core, timeout_ms, away, asked, self))
 
-    def unsubscribe(self, topic: str) -> None:
-        """Gives a topic up."""
-        self._run(later(self._core.unsubscribe, topic))
-
-    def pause(self, *queues: MessageQueue) -> None:
-        """Has nothing more pulled until `resume`; see `orbitmq.PushConsumer.pause`."""
-        self._run(later(self._core.pause, *queues))
-
-    def resume(self, *queues: MessageQueue) -> None:
-        """Goes on after `pause`."""
-        self._run(later(self._core.resume, *queues))
+    subscribe = on_loop(client.PushConsumer.subscribe)
+    unsubscribe = on_loop(client.PushConsumer.unsubscribe)
+    pause = on_loop(client.PushConsumer.pause)
+    resume = on_loop(client.PushConsumer.resume)
+    hurry = on_loop(client.PushConsumer.hurry)
 
     @property
     def is_paused(self) -> bool:
@@ -341,10 +231,6 @@ class PushConsumer(SyncWrapper[client.PushConsumer]):
 
         return subscribed
 
-    def hurry(self) -> None:
-        """Cancels the handlers that `close` is waiting for."""
-        self._run(later(self._core.hurry))
-
     seek = waiting(client.PushConsumer.seek)
     drain = waiting(client.PushConsumer.drain)
     ack = waiting(client.PushConsumer.ack)
@@ -354,24 +240,9 @@ class PushConsumer(SyncWrapper[client.PushConsumer]):
     close = waiting(client.PushConsumer.close)
 
     @property
-    def client_id(self) -> str:
-        """The id by which brokers know it. Raises NotRunning before the start."""
-        return self._core.client_id
-
-    @property
-    def healthy(self) -> bool:
-        """True if it runs and nothing fails at present."""
-        return self._core.healthy
-
-    @property
     def queues(self) -> list[MessageQueue]:
         """The queues that are this member's now, sorted, without those of retry topics."""
         return self._core.queues
-
-    @property
-    def errors(self) -> dict[str, Exception]:
-        """Failures at present, by subject."""
-        return dict(self._core.errors)
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
         """Messages of topics that have no handler; each is done when the next one is asked for."""
@@ -394,16 +265,25 @@ async def _next(messages: AsyncIterator[ReceivedMessage]) -> ReceivedMessage | N
     return await anext(messages, None)
 
 
-def run(*clients: Producer | PushConsumer, timeout_ms: float | None = None, health: str | None = None) -> int:
+def run(
+    *clients: Producer | PushConsumer,
+    timeout_ms: float | None = None,
+    health: str | None = None,
+    start_timeout_ms: float = START_TIMEOUT_MS,
+) -> int:
     """Starts consumers, and producers that their handlers need, and runs them until they are to stop.
 
     See `orbitmq.run`. Has to be called in the main thread.
     """
     check_clients(clients, (Producer, PushConsumer))
     consumers = [one for one in clients if isinstance(one, PushConsumer)]
+    check_number("run", "start_timeout_ms", start_timeout_ms, 0)
     asked = threading.Event()
+    away: Waiting = {}
+    ended = asyncio.Event()  # for the event loop
 
     def stop() -> None:
+        get_background().start(later(ended.set))
         if asked.is_set():
             for consumer in consumers:
                 consumer.hurry()
@@ -411,9 +291,13 @@ def run(*clients: Producer | PushConsumer, timeout_ms: float | None = None, heal
 
     with signals(stop), contextlib.ExitStack() as opened:
         if health is not None:
-            opened.enter_context(_health_served(clients, health))
-        for client_ in sorted(clients, key=lambda one: isinstance(one, PushConsumer)):
-            opened.enter_context(client_)
+            opened.enter_context(_health_served(clients, health, away))
+        for producer in clients:
+            if isinstance(producer, Producer):
+                opened.enter_context(producer)
+        for consumer in consumers:
+            opened.callback(consumer.close)
+            consumer._start_when_there(start_timeout_ms, away, ended)
         for consumer in consumers:
             get_background().start(consumer._core.wait_closed()).add_done_callback(lambda _: asked.set())
         asked.wait()
@@ -423,8 +307,8 @@ def run(*clients: Producer | PushConsumer, timeout_ms: float | None = None, heal
 
 
 @contextlib.contextmanager
-def _health_served(clients: Sequence[Watched], address: str) -> Iterator[None]:
-    served = health_served(clients, address)
+def _health_served(clients: Sequence[Watched], address: str, away: Waiting) -> Iterator[None]:
+    served = health_served(clients, address, away)
     get_background().run(served.__aenter__())
     try:
         yield
@@ -447,6 +331,24 @@ class PullConsumer(SyncWrapper[client.PullConsumer]):
     committed = waiting(client.PullConsumer.committed)
     commit = waiting(client.PullConsumer.commit)
     close = waiting(client.PullConsumer.close)
+
+
+@documented(client.LiteConsumer)
+class LiteConsumer(_Watched[client.LiteConsumer]):
+    """`orbitmq.LiteConsumer`, waiting for every answer."""
+
+    @constructor_of(client.LiteConsumer)
+    def __init__(self) -> None: ...
+
+    subscribe = waiting(client.LiteConsumer.subscribe)
+    unsubscribe = waiting(client.LiteConsumer.unsubscribe)
+    wait_closed = waiting(client.LiteConsumer.wait_closed)
+    close = waiting(client.LiteConsumer.close)
+
+    @property
+    def lite_topics(self) -> frozenset[str]:
+        """The lite topics that it subscribes to now."""
+        return self._core.lite_topics
 
 
 class Admin(SyncWrapper[admin.Admin]):

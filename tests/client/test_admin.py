@@ -16,7 +16,7 @@ from orbitmq import (
     PushConsumer,
     sync,
 )
-from orbitmq.admin.commands.group_clone import clone_group
+from orbitmq.admin.group_clone import clone_group
 from orbitmq.errors import ConsumerNotOnline
 from tests.client.conftest import Cluster
 from tests.client.naming import fresh

@@ -11,6 +11,7 @@ import pytest
 from orbitmq import (
     FIRST_OFFSET,
     RETRY,
+    DeadLetterPolicy,
     Message,
     NoNameServer,
     Producer,
@@ -22,6 +23,7 @@ from orbitmq import (
 from orbitmq.client.core.errors import CannotIterate
 from tests.client.conftest import Cluster
 from tests.client.naming import fresh, until
+from tests.kit.brokers import BOTH_BROKERS
 
 
 class Seen:
@@ -47,6 +49,7 @@ async def send(producer: Producer, topic: str, count: int, **options: object) ->
         await producer.send(Message(topic, str(number), **options))  # type: ignore[arg-type]
 
 
+@BOTH_BROKERS
 async def test_every_message_comes(cluster: Cluster, producer: Producer) -> None:
     topic, seen = fresh("all"), Seen()
     await send(producer, topic, 20)
@@ -73,6 +76,7 @@ async def test_only_messages_with_the_tags_come(cluster: Cluster, producer: Prod
     assert Counter(seen.bodies) == {"Aa": 5, "C": 5, "last": 1}
 
 
+@BOTH_BROKERS
 async def test_what_fails_comes_again_with_a_count(cluster: Cluster, producer: Producer) -> None:
     topic = fresh("retry")
     seen: list[tuple[str, int, str]] = []
@@ -192,6 +196,7 @@ async def test_no_more_than_concurrency_at_a_time(cluster: Cluster, producer: Pr
     assert most == 3
 
 
+@BOTH_BROKERS
 async def test_members_share_the_queues_and_take_over(cluster: Cluster, producer: Producer) -> None:
     topic, group = fresh("share"), fresh("g")
     await producer.send(Message(topic, b"first"))
@@ -276,6 +281,7 @@ async def test_iteration_ends_when_the_consumer_is_closed(cluster: Cluster) -> N
     assert await task is None
 
 
+@BOTH_BROKERS
 async def test_ordered_messages_of_a_queue_come_one_by_one_and_wait_for_each_other(
     cluster: Cluster, producer: Producer
 ) -> None:
@@ -337,6 +343,50 @@ async def test_ordered_messages_are_given_up_after_too_many_times(
                 except Exception:
                     await asyncio.sleep(0.2)
     assert seen == [("0", 0), ("0", 1), ("1", 0)]
+
+
+async def test_a_message_that_fails_blocks_its_key_and_no_other(cluster: Cluster, producer: Producer) -> None:
+    topic, group = fresh("keyorder"), fresh("g")
+    queue = (await producer.queues(topic))[0]
+    seen: list[tuple[str, int]] = []
+    others = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> Retry | None:
+        body = message.body.decode()
+        seen.append((body, message.reconsume_times))
+        if len([one for one, _ in seen if one.startswith("b")]) == 5:
+            others.set()
+        if body == "a0":
+            if message.reconsume_times == 0:
+                await others.wait()  # all of the other key are handled beside it
+            return Retry(delay_level=1)
+        return None
+
+    for number in range(5):
+        for key in "ab":
+            await producer.send(Message(topic, f"{key}{number}", keys=key), queue=queue)
+    policy = DeadLetterPolicy(max_attempts=2)
+    async with (
+        consumer(cluster, group, ordered_by_key=True, dead_letter_policy=policy) as reader,
+        PullConsumer("dead-letters", cluster.namesrv) as dead,
+    ):
+        reader.subscribe(topic, "*", handle)
+        await until(lambda: ("a4", 0) in seen)
+        async with asyncio.timeout(120):
+            while True:
+                try:
+                    [letters] = await dead.queues(f"%DLQ%{group}")
+                    if found := await dead.pull(letters, 0):
+                        break
+                except Exception:
+                    await asyncio.sleep(0.2)
+    assert [one for one in seen if one[0].startswith("a")] == [
+        ("a0", 0),
+        ("a0", 1),
+        *((f"a{number}", 0) for number in range(1, 5)),
+    ]
+    assert [body for body, _ in seen if body.startswith("b")] == [f"b{number}" for number in range(5)]
+    assert found[0].body == b"a0"
 
 
 async def test_an_ordered_member_takes_over_when_another_leaves(cluster: Cluster, producer: Producer) -> None:

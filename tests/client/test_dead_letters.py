@@ -10,7 +10,7 @@ from orbitmq import FIRST_OFFSET, Admin, Message, PushConsumer, ReceivedMessage
 from orbitmq.admin.dead_letters.asked import Asked
 from orbitmq.admin.dead_letters.clusters import Clusters
 from orbitmq.admin.dead_letters.dead_letter import Cause
-from orbitmq.admin.dead_letters.journal import Journal
+from orbitmq.admin.dead_letters.journal import RedriveJournal
 from orbitmq.admin.dead_letters.outgoing import Edit
 from orbitmq.admin.dead_letters.reading import scan
 from orbitmq.admin.dead_letters.redrive import Redrive
@@ -23,7 +23,7 @@ async def test_letters_of_two_causes_are_mended_and_consumed(cluster: Cluster, t
     topic, group = fresh("mend"), fresh("mender")
     long = b"x" * 20_000  # compressed by the producer
     bodies = [b"bad 0", b"good 1", b"good 2", long]
-    journal = Journal(tmp_path / "journal.sqlite3")
+    journal = RedriveJournal(tmp_path / "journal.sqlite3")
     async with Admin(cluster.namesrv) as admin:
         await admin.create_topic(topic, queues=2)
         messages = [Message(topic, body, keys=f"k{number}", tags="t") for number, body in enumerate(bodies)]

@@ -8,6 +8,7 @@ import pytest
 
 from orbitmq import (
     FIRST_OFFSET,
+    BodyTooLarge,
     IllegalMessage,
     Message,
     Producer,
@@ -39,6 +40,21 @@ async def test_a_request_gets_the_reply_of_its_handler(cluster: Cluster, produce
         assert [reply.body for reply in replies] == [b"re: " + body for body in bodies]
         assert replies[0].properties["to"]
         assert replies[0].topic.endswith("_REPLY_TOPIC")
+
+
+async def test_a_reply_that_is_too_large_is_an_error_for_whoever_asked(cluster: Cluster) -> None:
+    topic = fresh("ask")
+
+    async def answer_much(message: ReceivedMessage) -> Reply:
+        return Reply(bytes(100_000))
+
+    async with Producer("p", cluster.namesrv, max_inflated_body_bytes=99_999) as producer:
+        await producer.send(Message(topic, b"makes the topic"))
+        async with PushConsumer(fresh("g"), cluster.namesrv) as consumer:
+            consumer.subscribe(topic, "question", answer_much)
+            await until(lambda: len(consumer.queues) == 4)
+            with pytest.raises(BodyTooLarge, match="raise max_inflated_body_bytes"):
+                await producer.request(Message(topic, b"?", tags="question"), timeout_ms=30_000)
 
 
 async def test_nobody_replies(cluster: Cluster, producer: Producer) -> None:

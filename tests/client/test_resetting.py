@@ -8,7 +8,7 @@ import pytest
 
 from orbitmq import Message, Producer
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.commands.reset_offset import EARLIEST, LATEST, reset_offset
+from orbitmq.admin.resets import EARLIEST, LATEST, reset_offset
 from tests.client.conftest import Cluster
 from tests.client.naming import fresh, until
 from tests.client.test_consuming import Seen, consumer

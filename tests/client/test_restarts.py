@@ -58,7 +58,7 @@ class RestartableApache:
         self._apache.run({})
 
 
-@pytest.fixture(scope="module", params=["orbitmq", "apache"])
+@pytest.fixture(scope="module", params=["orbitmq", pytest.param("apache", marks=pytest.mark.nightly)])
 def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restartable]:
     """A cluster that a test may stop and kill, as long as it starts it again."""
     folder = tmp_path_factory.mktemp("restarts") / "store"

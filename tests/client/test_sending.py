@@ -28,6 +28,7 @@ from orbitmq import (
 from orbitmq.protocol.names import IllegalName
 from tests.client.conftest import Cluster
 from tests.client.naming import fresh
+from tests.kit.brokers import BOTH_BROKERS
 
 
 @pytest.fixture
@@ -67,6 +68,7 @@ async def all_stored(reader: PullConsumer, queue: MessageQueue, count: int) -> l
     return messages
 
 
+@BOTH_BROKERS
 async def test_a_message_arrives_as_it_was_sent(producer: Producer, reader: PullConsumer) -> None:
     topic = fresh("sent")
     message = Message(
@@ -138,6 +140,7 @@ async def test_oneway(producer: Producer, reader: PullConsumer) -> None:
     assert (await stored(reader, first, after=1)).body == b"oneway"
 
 
+@BOTH_BROKERS
 async def test_a_batch_has_a_result_for_each_message(producer: Producer, reader: PullConsumer) -> None:
     topic = fresh("batch")
     results = await producer.send_batch(Message(topic, f"m{n}", tags="t", keys=f"k{n}") for n in range(20))
@@ -196,6 +199,7 @@ async def test_an_async_stream(producer: Producer, reader: PullConsumer) -> None
     assert {int(message.body) for message in await read_all(reader, topic, 50)} == set(range(50))
 
 
+@BOTH_BROKERS
 async def test_a_delayed_message_comes_later(producer: Producer, reader: PullConsumer) -> None:
     topic = fresh("delayed")
     now = await producer.send(Message(topic, b"now"))
@@ -234,11 +238,22 @@ async def test_a_recalled_message_does_not_come(producer: Producer, reader: Pull
 
 async def test_what_no_broker_takes_is_refused_here(producer: Producer) -> None:
     with pytest.raises(MessageTooLarge):
-        await producer.send(Message("T", bytes((4 << 20) + 1)))
+        await producer.send(Message("T", os.urandom((4 << 20) + 1)))
     with pytest.raises(IllegalMessage):
         await producer.send(Message("T", b""))
     with pytest.raises(IllegalName):
         await producer.send(Message("no good", b"x"))
+
+
+@pytest.mark.parametrize("body", [os.urandom(4 << 20), bytes(6 << 20)], ids=["random", "compressed"])
+async def test_the_limit_of_4_mib_is_for_what_is_sent(
+    cluster: Cluster, producer: Producer, body: bytes
+) -> None:
+    sent = await producer.send(Message(fresh("large"), body), timeout_ms=60_000)
+    assert sent.status is SendStatus.SEND_OK
+    async with PullConsumer(fresh("reader"), cluster.namesrv) as reader:
+        [message] = await reader.pull(sent.queue, sent.queue_offset)
+        assert message.body == body
 
 
 async def test_a_brokers_refusal_has_its_code(cluster: Cluster) -> None:

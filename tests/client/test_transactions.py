@@ -21,6 +21,7 @@ from orbitmq import (
 )
 from tests.client.conftest import Cluster
 from tests.client.naming import fresh, until
+from tests.kit.brokers import BOTH_BROKERS
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionState
 
@@ -57,6 +58,7 @@ async def until_there(cluster: Cluster, topic: str, expected: list[bytes]) -> No
             await asyncio.sleep(0.1)
 
 
+@BOTH_BROKERS
 async def test_commits_are_published_and_rollbacks_are_not(cluster: Cluster) -> None:
     topic = fresh("tx")
     seen_while_running: list[list[bytes]] = []

@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from orbitmq import Admin, Message, Producer
-from orbitmq.admin.commands.group_create import create_group
+from orbitmq.admin.groups import create_group
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.testing import LocalBroker
@@ -102,19 +102,62 @@ def open_page(browser: Browser, url: str) -> Iterator[Page]:
     assert [one for one in errors if "the server responded with a status of 4" not in one] == []
 
 
-def keeps_nobody_out(page: Page, path: str, heading: str) -> None:
-    """Fails for what axe-core finds on a page, in light and dark, and for what is wider than a phone."""
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-        page.set_viewport_size({"width": 1280, "height": 900})
-        page.goto(path)
-        expect(page.get_by_role("heading", name=heading, level=1, exact=True)).to_be_visible()
-        expect(page.locator(".loading")).to_have_count(0)
-        found = Axe().run(page).response["violations"]
-        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == [], (path, scheme)
-        page.set_viewport_size({"width": 360, "height": 740})
+REACHED = """() => {
+  const wrong = [];
+  const seen = (one) => one.checkVisibility({ visibilityProperty: true }) && !one.closest(".unseen, .skip");
+  for (const one of document.querySelectorAll("button, a, input, select, textarea, summary")) {
+    const box = one.getBoundingClientRect();
+    if (!seen(one) || !box.width) continue;
+    if (box.left < -0.5 || box.right > innerWidth + 0.5) wrong.push(["outside", one.outerHTML.slice(0, 120)]);
+  }
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode;
+    if (!seen(node.parentElement) || node.parentElement.closest("pre, code, .mono, h1")) continue;
+    for (const word of node.data.matchAll(/\\p{L}{2,14}/gu)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+      if (lines.size > 1) wrong.push(["broken", word[0]]);
+    }
+  }
+  return wrong;
+}"""
+"""Controls beyond the window's width, and words that are broken inside."""
+
+
+def fits_a_phone(page: Page, path: str) -> None:
+    """Fails for a page that is wider than a phone, for controls out of reach and for words broken inside."""
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.get_by_role("button", name="Menu").click()
+    for folded in (False, True):
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+        assert page.evaluate(REACHED) == [], path
+        if not folded:
+            expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
+            page.get_by_role("button", name="Menu").click()
+    expect(page.get_by_role("navigation", name="Pages")).to_be_hidden()
+
+
+def keeps_nobody_out(page: Page, path: str, heading: str, *, dark: bool = True) -> None:
+    """Fails for what axe-core finds on a page, in light and dark, and for what does not fit a phone."""
     page.set_viewport_size({"width": 1280, "height": 900})
+    page.emulate_media(color_scheme="light")
+    page.goto(path)
+    expect(page.get_by_role("heading", name=heading, level=1, exact=True)).to_be_visible()
+    expect(page.locator(".loading")).to_have_count(0)
+    lets_all_in(page, path, dark=dark)
+    fits_a_phone(page, path)
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def lets_all_in(page: Page, path: str, *, dark: bool = True) -> None:
+    """Fails for what axe-core finds in light, and for colours that it finds in the dark."""
+    for scheme, options in (("light", {}), ("dark", {"runOnly": ["color-contrast"]}))[: 1 + dark]:
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        found = Axe().run(page, options=options).response["violations"]
+        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == [], (path, scheme)
     page.emulate_media(color_scheme="light")
 
 

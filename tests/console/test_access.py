@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from orbitmq import Admin
 from orbitmq.access import Access
-from orbitmq.admin.commands.acls import put_rules
-from orbitmq.admin.commands.users import create_user
+from orbitmq.admin.acls import put_rules
+from orbitmq.admin.users import create_user
 from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.testing import LocalBroker
 from tests.console.conftest import keeps_nobody_out, open_page, picture
@@ -49,7 +49,10 @@ def guarded_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runnin
 
 @pytest.fixture
 def bank(browser: Browser, guarded_console: RunningConsole) -> Iterator[Page]:
-    yield from open_page(browser, guarded_console.url)
+    for page in open_page(browser, guarded_console.url):
+        login = {"user": "root", "password": "root-secret"}  # the console's own: it has no users
+        assert page.context.request.post("/api/login", data=login).ok
+        yield page
 
 
 def test_a_user_from_creation_to_deletion(bank: Page, guarded_console: RunningConsole) -> None:
@@ -134,6 +137,7 @@ def test_a_refusal_is_explained_with_the_rule_that_decides(bank: Page) -> None:
     expect(bank.get_by_role("alert")).to_contain_text("names no resource")
 
 
+@pytest.mark.nightly
 def test_pages_of_access_keep_nobody_out(bank: Page) -> None:
     for tab in ("users", "rules", "explain&user=ann&resource=Topic:orders-secret&action=Pub"):
         keeps_nobody_out(bank, f"/bank/access?tab={tab}", "Access")

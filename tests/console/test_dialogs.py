@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
+
+from tests.console.conftest import lets_all_in, open_page
+from tests.kit.brokers import others_at_night
+from tests.kit.running_console import RunningConsole
 
 
 def by_button(name: str) -> Callable[[Page], None]:
@@ -18,6 +21,12 @@ DIALOGS = {
     "create a topic": ("topics", by_button("Create topic")),
     "change a topic": ("topics/payments", by_button("Change")),
     "delete a topic": ("topics/payments", by_button("Delete")),
+    "clone a topic": ("topics?like=payments", lambda page: None),
+    "create a group": ("groups", by_button("Create group")),
+    "settings of a group": ("groups/billing", by_button("Settings")),
+    "delete a group": ("groups/billing", by_button("Delete")),
+    "offset of a queue": ("groups/billing", by_button("Set the offset of queue 0")),
+    "figures of a broker": ("cluster", by_button("Figures of")),
     "clone a group": ("groups/billing", by_button("Clone")),
     "reset a group": ("groups/billing", by_button("Reset offsets")),
     "resend dead letters": ("dead-letters/refunds", by_button("Resend all")),
@@ -28,19 +37,26 @@ DIALOGS = {
     ),
 }
 
+ALWAYS = ("create a topic", "reset a group", "resend dead letters", "set an option")
 
-@pytest.mark.parametrize("name", DIALOGS)
-def test_a_dialog_keeps_nobody_out(page: Page, name: str) -> None:
+
+@pytest.fixture(scope="module")
+def window(browser: Browser, console: RunningConsole) -> Iterator[Page]:
+    """One window for all of them."""
+    yield from open_page(browser, console.url)
+
+
+@pytest.mark.parametrize("name", others_at_night(DIALOGS, ALWAYS))
+def test_a_dialog_keeps_nobody_out(window: Page, name: str) -> None:
     path, open_it = DIALOGS[name]
+    page = window
+    page.set_viewport_size({"width": 1280, "height": 900})
     page.goto(f"/shop/{path}")
     open_it(page)
     dialog = page.get_by_role("dialog")
     expect(dialog).to_be_visible()
     expect(dialog.locator(".loading")).to_have_count(0)
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-        found = Axe().run(page).response["violations"]
-        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == [], scheme
+    lets_all_in(page, path)
     page.set_viewport_size({"width": 360, "height": 740})
     box = dialog.bounding_box()
     assert box is not None

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from orbitmq import Message, Producer
@@ -27,15 +26,20 @@ PAGES = {
     "topics/orders": "orders",
     "topics/orders?tab=publish": "orders",
     "topics/orders?tab=tail": "orders",
+    "topics/orders?tab=messages&key=o-5": "orders",
+    "topics/orders?tab=groups": "orders",
     "groups": "Groups",
     "groups/billing": "billing",
     "groups/billing?tab=why": "billing",
     "messages?by=key&topic=orders&key=o-3": "Messages",
-    "messages?by=text&topic=orders&text=c3&from=2020-01-01T00:00:00&budget=1000": "Messages",
+    "messages?by=text&topic=orders&text=c3&from=2020-01-01T00:00:00&budget=32": "Messages",
     "dead-letters": "Dead letters",
     "dead-letters/refunds": "refunds",
     "audit": "Audit log",
 }
+
+DARK = ("overview", "groups/billing", "topics/orders?tab=messages&key=o-5", "dead-letters/refunds")
+"""Pages whose colours are all that there are."""
 
 
 def test_the_first_page_leads_to_the_overview_which_stays_fresh(page: Page, shop: LocalBroker) -> None:
@@ -171,6 +175,79 @@ def test_messages_are_found_and_shown_as_what_they_are(page: Page) -> None:
     page.get_by_label("Key", exact=True).fill("nothing")
     page.get_by_role("button", name="Look up").click()
     expect(page.get_by_role("alert")).to_contain_text("NO_MESSAGE")
+
+
+def test_a_topic_lists_its_newest_messages_and_goes_back(page: Page) -> None:
+    page.goto("/shop/topics/payments?tab=messages")
+    messages = page.locator(".message")
+    expect(messages).to_have_count(32)
+    expect(messages.first).to_contain_text('{"order": 159, "customer": "c5"}')
+    newer, older = (page.get_by_role("button", name=name) for name in ("Newer", "Older"))
+    expect(newer).to_be_disabled()
+    for beginning in (127, 95, 63):
+        older.click()
+        expect(messages.first).to_contain_text(f'{{"order": {beginning},')
+    page.reload()
+    expect(messages.first).to_contain_text('{"order": 63,')
+    older.click()
+    expect(messages.first).to_contain_text('{"order": 31,')
+    expect(messages.last).to_contain_text('{"order": 0,')
+    expect(older).to_be_disabled()
+    newer.click()
+    expect(messages.first).to_contain_text('{"order": 63,')
+    expect(newer).to_be_enabled()
+    page.get_by_label("Text in body or properties").fill('CUSTOMER": "C5')
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("status").filter(has_text="found among")).to_contain_text("23 found among 160")
+    expect(messages.first).to_contain_text('{"order": 159,')
+    page.get_by_label("Key", exact=True).fill("o-5")
+    page.get_by_role("button", name="Show").click()
+    expect(messages).to_have_count(1)
+    page.reload()
+    expect(messages).to_have_count(1)
+    expect(page.get_by_label("Key", exact=True)).to_have_value("o-5")
+    page.get_by_label("Stored before").fill("2020-01-01T00:00:00")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_text("No messages")).to_be_visible()
+    expect(page).to_have_url(re.compile("before=2020.*key=o-5|key=o-5.*before=2020"))
+    page.get_by_role("button", name="Newest of all").click()
+    expect(messages).to_have_count(32)
+
+
+def test_a_topic_with_a_hundred_thousand_queues_is_paged_by_the_server(
+    page: Page, shop: LocalBroker, console: RunningConsole
+) -> None:
+    shop.create_topic("wide", 100_000)
+    with page.expect_response(re.compile("/topics/wide/queues")) as answered:
+        page.goto("/shop/topics/wide")
+    assert len(answered.value.body()) < 20_000
+    rows = page.get_by_role("table", name="Queues").get_by_role("row")
+    expect(page.get_by_text("1 to 100 of 100,000 queues")).to_be_visible()
+    page.get_by_label("First queue of the page").fill("99950")
+    page.get_by_role("button", name="Go to").click()
+    expect(page.get_by_text("99,951 to 100,000 of 100,000 queues")).to_be_visible()
+    expect(rows.last).to_contain_text("99999")
+    expect(page.get_by_role("button", name="Next")).to_be_disabled()
+    page.get_by_role("button", name="Previous").click()
+    expect(rows.nth(1)).to_contain_text("99850")
+    erased = console.client().request("DELETE", "/api/clusters/shop/topics/wide", json={"confirm": "wide"})
+    assert erased.status_code == 200
+
+
+def test_charts_end_their_line_where_nothing_was_known_and_repeat_no_label(page: Page) -> None:
+    page.goto("/shop/overview")
+    expect(page.get_by_text(re.compile("as of .*[0-9]"))).to_be_visible()
+    drawn = page.evaluate(
+        """async () => {
+          const { labels, rangeOf, withGaps } = await import("/static/ui/chart.js");
+          const gaps = withGaps([0, 10, 20, 80, 180, 190], [1, 1, 1, 2, 2, 2]);
+          const ranges = [rangeOf([900], 3600), rangeOf([0, 900], 3600), rangeOf([0, 9000], 3600)];
+          return [gaps, labels([1000, 1050, 1100], "en"), labels([0, 0.5], "en"), ...ranges];
+        }"""
+    )
+    gaps = [[0, 10, 20, 80, 90, 180, 190], [1, 1, 1, 2, None, 2, 2]]
+    ranges = [[600, 900], [0, 900], [5400, 9000]]
+    assert drawn == [gaps, ["1K", "1.05K", "1.1K"], ["0", "0.5"], *ranges]
 
 
 def test_a_text_is_searched_for_with_a_budget(page: Page) -> None:
@@ -345,29 +422,24 @@ def test_the_pages_speak_chinese(page: Page) -> None:
     assert page.evaluate("document.documentElement.lang") == "zh-CN"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_keeps_readers_out_and_everything_fits_a_phone(page: Page, scheme: str) -> None:
-    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    for path, heading in PAGES.items():
-        page.set_viewport_size({"width": 1280, "height": 900})
+@pytest.mark.parametrize("paths", [DARK, pytest.param(tuple(PAGES), marks=pytest.mark.nightly)], ids=len)
+def test_nothing_keeps_readers_out_and_everything_fits_a_phone(page: Page, paths: tuple[str, ...]) -> None:
+    for path in paths:
+        keeps_nobody_out(page, f"/shop/{path}", PAGES[path], dark=path in DARK)
+    for name, path, size, scheme in (
+        ("phone", "groups/billing", {"width": 390, "height": 844}, "light"),
+        ("dark", "overview", {"width": 1280, "height": 900}, "dark"),
+    ):
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        page.set_viewport_size({"width": size["width"], "height": size["height"]})
         page.goto(f"/shop/{path}")
-        expect(page.get_by_role("heading", name=heading, level=1)).to_be_visible()
         expect(page.locator(".loading")).to_have_count(0)
-        found = Axe().run(page).response["violations"]
-        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == [], path
-        page.set_viewport_size({"width": 360, "height": 740})
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
-    page.set_viewport_size(
-        {"width": 390, "height": 844} if scheme == "light" else {"width": 1280, "height": 900}
-    )
-    page.goto("/shop/groups/billing" if scheme == "light" else "/shop/overview")
-    expect(page.locator(".loading")).to_have_count(0)
-    picture(page, "phone" if scheme == "light" else "dark")
+        picture(page, name)
 
 
 @pytest.fixture
 def guarded(browser: Browser, shop: LocalBroker, tmp_path: Path) -> Iterator[Page]:
-    set_user(tmp_path / "users", "vera", Role.VIEWER, "password of vera")
+    set_user(tmp_path / "users", "vera", Role.VIEWER, "password of vera", reads_bodies=False)
     with RunningConsole(tmp_path, shop=shop.namesrv) as running:
         yield from open_page(browser, running.url)
 
@@ -383,6 +455,10 @@ def test_a_viewer_logs_in_and_sees_no_button_for_changes(guarded: Page) -> None:
     expect(guarded.get_by_role("heading", name="Topics")).to_be_visible()
     expect(guarded.get_by_role("button", name="Create topic")).to_have_count(0)
     expect(guarded.get_by_role("link", name="Audit log")).to_have_count(0)
+    guarded.goto("/shop/topics/payments?tab=messages")
+    expect(guarded.get_by_label("Text in properties")).to_be_visible()
+    expect(guarded.locator(".message").first).to_contain_text("you may not read bodies")
+    expect(guarded.locator(".message").first).not_to_contain_text("customer")
     guarded.get_by_role("button", name="Log out").click()
     expect(guarded.get_by_label("Password")).to_be_visible()
 

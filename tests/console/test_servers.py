@@ -89,9 +89,10 @@ def test_a_cluster_without_controllers_says_so(servers: Page) -> None:
     expect(servers.get_by_text("No election is known")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_pages_of_the_cluster_keep_nobody_out(servers: Page) -> None:
-    for tab in ("servers", "options&filter=flush", "elections"):
-        keeps_nobody_out(servers, f"/pair/cluster?tab={tab}", "Cluster")
+    for tab in ("servers", "options&filter=flushDisk", "producers", "elections"):
+        keeps_nobody_out(servers, f"/pair/cluster?tab={tab}", "Cluster", dark=tab == "servers")
 
 
 def test_a_broker_that_hangs_turns_grey_and_the_pages_go_on_without_it(

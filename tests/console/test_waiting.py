@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 
 import httpx
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Browser, Page, expect
 
-from tests.console.conftest import keeps_nobody_out, picture
+from orbitmq.testing import LocalBroker
+from tests.console.conftest import keeps_nobody_out, open_page, picture
 from tests.kit.running_console import RunningConsole
+from tests.kit.running_delay import RunningDelay
 
 
 def test_what_is_due_stands_in_a_calendar_which_chooses_an_hour(page: Page) -> None:
@@ -88,6 +92,44 @@ def test_lists_of_what_waits_are_files_for_tables_and_programs(page: Page, conso
     assert {json.loads(line)["text"] for line in halves} == {"half 1", "half 2"}
 
 
+@pytest.mark.nightly
 def test_pages_of_what_waits_keep_nobody_out(page: Page) -> None:
     keeps_nobody_out(page, "/shop/waiting", "Waiting")
     keeps_nobody_out(page, "/shop/waiting?tab=transactions", "Waiting")
+
+
+@pytest.fixture(scope="module")
+def with_delays(shop: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+    """A console over the same broker, with a delay service beside it."""
+    folder = tmp_path_factory.mktemp("delays")
+    with RunningDelay(folder / "store", f"main=rocketmq://{shop.namesrv}", delayQueues="1") as delay:
+        for number in range(3):
+            delay.client.send_after("reminders", b"x", f"{26 + number}h", id=f"order-{number}")
+        url = {"shop": delay.url}
+        with RunningConsole(folder / "console", delay_services=url, shop=shop.namesrv) as running:
+            yield running
+
+
+def test_a_delay_service_has_a_calendar_and_its_messages_are_moved_and_cancelled(
+    browser: Browser, with_delays: RunningConsole
+) -> None:
+    for page in open_page(browser, with_delays.url):
+        page.goto("/shop/waiting?tab=scheduled")
+        messages = page.get_by_role("table", name="Messages of the delay service")
+        expect(messages.get_by_role("row")).to_have_count(4)
+        calendar = page.get_by_role("table", name="Messages due by hour")
+        calendar.get_by_role("button").first.click()
+        expect(messages).not_to_contain_text("order-2")
+        page.get_by_role("button", name=re.compile("show all")).click()
+        page.get_by_label("Beginning of the name").fill("order-2")
+        expect(messages.get_by_role("row")).to_have_count(2)
+        page.get_by_role("button", name="Move order-2").click()
+        page.get_by_label("New time").fill("2031-05-01T12:00:00")
+        page.get_by_role("dialog").get_by_role("button", name="Move").click()
+        expect(messages).to_contain_text("2031")
+        page.get_by_role("button", name="Cancel for good order-2").click()
+        page.get_by_role("dialog").get_by_role("button", name="Cancel for good").click()
+        expect(page.get_by_text("No message waits here")).to_be_visible()
+        keeps_nobody_out(page, "/shop/waiting?tab=scheduled", "Waiting")
+    entries = with_delays.client().get("/api/audit").json()["entries"]
+    assert [one["action"] for one in entries[:2]] == ["cancel_scheduled", "move_scheduled"]

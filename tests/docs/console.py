@@ -29,6 +29,7 @@ DEFAULT_NAMESRV = "127.0.0.1:9876"
 DEFAULT_BROKER = "127.0.0.1:10911"
 DEFAULT_ETCD = "127.0.0.1:2379"
 DEFAULT_ZOOKEEPER_PORT = "2181"
+DEFAULT_DELAY = "127.0.0.1:8090"
 CONTROLLER_PORTS = ("19876", "19877")
 
 
@@ -69,12 +70,14 @@ class Shell:
         self.broker_port = free_port((-2, 0, 1))
         self.etcd_port = free_port()
         self.zookeeper_port = free_port()
+        self.delay = f"{LOOPBACK}:{free_port()}"
         self.controller_ports = {port: str(free_port()) for port in CONTROLLER_PORTS}
         self.environment = {
             "ORBITMQ_CONTROLLERS": f"{LOOPBACK}:{self.controller_ports[CONTROLLER_PORTS[0]]}",
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "NAMESRV_ADDR": f"{LOOPBACK}:{self.namesrv_port}",
+            "ORBITMQ_DELAY_HTTP": self.delay,
             "COLUMNS": "120",
         }
         self._servers: list[Process] = []
@@ -101,6 +104,7 @@ class Shell:
         """A document's text with the address of this shell's name server."""
         text = text.replace(DEFAULT_NAMESRV, f"{LOOPBACK}:{self.namesrv_port}")
         text = text.replace(DEFAULT_BROKER, f"{LOOPBACK}:{self.broker_port}")
+        text = text.replace(DEFAULT_DELAY, self.delay)
         text = text.replace(DEFAULT_ETCD, f"{LOOPBACK}:{self.etcd_port}")
         text = text.replace(DEFAULT_ZOOKEEPER_PORT, str(self.zookeeper_port))
         for port, here in self.controller_ports.items():
@@ -118,6 +122,7 @@ class Shell:
             "namesrv": ["--port", self.namesrv_port],
             "broker": ["--port", self.broker_port],
             "controller": [],
+            "delay": [],
             "etcd": [
                 *("--listen-client-urls", client, "--advertise-client-urls", client),
                 *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),

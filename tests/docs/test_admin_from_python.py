@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq import Admin
-from orbitmq.admin.commands.group_create import create_group
+from orbitmq.admin.groups import create_group
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.testing import LocalBroker
 

@@ -7,14 +7,17 @@ from tests.docs.console import Shell, Step, steps
 ROOT = Path(__file__).parents[2]
 WITH_SPARK = "data-guide.md"
 """Its commands and its Python go together, and need Spark: see tests/spark/guide.py."""
+WITH_A_RELAY = "outbox.md"
+"""Its relay runs until it is stopped: see test_outbox_page.py."""
 WITH_MORE = {
     "failover.md": "docs/test_failover.py",
     "consensus-stores.md": "docs/test_consensus_stores.py",
     "leaving-dledger.md": "docs/test_leaving_dledger.py",
     "migrate.md": "peers/test_migration.py",
+    "replication.md": "docs/test_replication.py",
 }
 """Documents whose commands need files or servers that they describe, and the tests that run them."""
-ELSEWHERE = {WITH_SPARK, *WITH_MORE}
+ELSEWHERE = {WITH_SPARK, WITH_A_RELAY, *WITH_MORE}
 DOCUMENTS = [
     path
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]

@@ -15,7 +15,7 @@ from tests.peers.machine import REPOSITORY
 pytestmark = pytest.mark.timeout(400)
 
 
-@pytest.mark.parametrize("failover", [False, True])
+@pytest.mark.parametrize("failover", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_a_master_dies_in_the_middle_and_no_flight_is_lost(tmp_path: Path, failover: bool) -> None:
     if failover:
         need("etcd")

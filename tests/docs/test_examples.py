@@ -14,6 +14,7 @@ from typing import Protocol
 
 import pytest
 
+from orbitmq.testing import LocalBroker
 from tests.needs import need
 from tests.peers.machine import Process
 
@@ -50,12 +51,42 @@ def test_produce_then_consume(cluster: Cluster, tmp_path: Path) -> None:
         consumer.end(signal.SIGINT)
 
 
+def test_orders_in_order_with_one_that_fails(orbitmq_server: Cluster, tmp_path: Path) -> None:
+    environment = {**os.environ, "NAMESRV_ADDR": orbitmq_server.namesrv}
+    subprocess.run([*command("order_service"), "publish"], env=environment, check=True, timeout=100)
+    heeding = ["env", "--default-signal=INT", *command("order_service")]
+    service = Process(heeding, tmp_path / "orders", {"NAMESRV_ADDR": orbitmq_server.namesrv})
+    try:
+        service.wait_until("all is shipped", lambda: service.log.read_text().count("shipped") == 3, 60)
+    finally:
+        service.end(signal.SIGINT)
+    lines = [line for line in service.log.read_text().splitlines() if line.startswith("order ")]
+    for order in "ABC":
+        mine = [line.split()[-1] for line in lines if line.startswith(f"order {order} ")]
+        assert mine == ["created", "paid", "shipped"]
+    assert lines[-2:] == ["order B is paid", "order B is shipped"]  # the others did not wait for it
+
+
 def test_choose_by_properties(cluster: Cluster) -> None:
     assert run("choose", cluster) == "piano rose\n"
 
 
 def test_ask_and_answer(cluster: Cluster) -> None:
     assert run("request_reply", cluster) == "a teapot costs 12.50\n"
+
+
+def test_sessions_of_agents_in_lite_topics() -> None:
+    with LocalBroker(own_process=True, enableLmq="true", enableMultiDispatch="true") as broker:
+        lines = run("agents", broker).splitlines()
+    assert [line for line in lines if line.startswith("session-anna")] == [
+        "session-anna: hello",
+        "session-anna: a table for two",
+        "session-anna: at eight",
+    ]
+    assert [line for line in lines if line.startswith("session-bert")] == [
+        "session-bert: hi",
+        "session-bert: the bill",
+    ]
 
 
 def test_a_payment_and_its_message(cluster: Cluster, tmp_path: Path) -> None:
@@ -79,6 +110,7 @@ def test_a_test_of_the_reader_s(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout, done.stdout
 
 
+@pytest.mark.nightly  # a Spark of its own; the data guide and the demo read topics with every change
 @pytest.mark.timeout(600)
 def test_read_with_spark(orbitmq_server: Cluster) -> None:
     need("spark")

@@ -28,6 +28,7 @@ def wait_for(is_so: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("java", "mvn")
 @pytest.mark.timeout(300)
 def test_the_commands_run_and_every_message_is_consumed(tmp_path: Path) -> None:

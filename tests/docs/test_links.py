@@ -37,3 +37,11 @@ def test_every_guide_is_in_the_navigation() -> None:
 def test_every_guide_is_listed(page: str) -> None:
     linked = re.findall(r"\]\((?:docs/)?([\w-]+/[\w-]+\.md)", (ROOT / page).read_text())
     assert set(GUIDES) - set(linked) == set()
+
+
+@pytest.mark.parametrize("folder", ["start", "develop", "operate", "data"])
+def test_mqadmin_is_named_beside_a_command_of_ours_or_as_apache_s_alone(folder: str) -> None:
+    for page in (ROOT / "docs" / folder).glob("*.md"):
+        for paragraph in re.split(r"\n\n", page.read_text()):
+            if "mqadmin" in paragraph:
+                assert re.search(r"Apache's|orbitmq admin", paragraph), f"{page.name}: {paragraph}"

@@ -62,8 +62,8 @@ def main(root: Path, flush: str, first: int) -> None:
         ]
         appended = store.append_many(batch, time.time_ns() // 1_000_000)
         if flush == "SYNC_FLUSH":
-            store.flush_now()
-        store.drain_arrivals()
+            store.flushing.flush_now()
+        store.arrivals.drain()
         write_text(root / "config" / "appended.json", f'{{"number":{number}}}')
         lines = [f"{number + n} {one.queue_offset} {one.physical_offset}" for n, one in enumerate(appended)]
         sys.stdout.write("\n".join(lines) + "\n")

@@ -158,7 +158,7 @@ class Recorded:
 
     def _sample(self, kind: str, path: Path) -> None:
         if hasattr(self, "store"):
-            waiting, waited_ms = self.store.unflushed(self.now)
+            waiting, waited_ms = self.store.flushing.unflushed(self.now)
             self.ledger.samples.append(
                 Sample(
                     len(self.disk.journal),
@@ -316,9 +316,9 @@ class Recorded:
     def turn(self) -> None:
         """The end of a turn: flush, tables, answers that waited for them."""
         self.sample()
-        if self.store.wants_flush or self._waits_for(Durable):
-            self._try(self.store.flush_now)
-        self.store.drain_arrivals()
+        if self.store.flushing.is_wanted or self._waits_for(Durable):
+            self._try(self.store.flushing.flush_now)
+        self.store.arrivals.drain()
         if self.broker.dirty_tables.any_soon:
             names = self.broker.dirty_tables.drain_soon()
             if not self._try(lambda: self._save(names)):
@@ -350,7 +350,10 @@ class Recorded:
 
     def _is_met(self, condition: object) -> bool:
         if isinstance(condition, Warm):
-            self.store.read_cold(condition.offset, condition.size_bytes, condition.queue)
+            # As in the server: where the read fails, the handler meets the failure itself.
+            self._try(
+                lambda: self.store.reader.read_cold(condition.offset, condition.size_bytes, condition.queue)
+            )
             return True
         if isinstance(condition, Durable):
             return self.store.durable_offset >= condition.physical_offset
@@ -361,7 +364,7 @@ class Recorded:
             file_name, snapshot, _ = self.broker.files[name]
             if name == self.broker.offsets.NAME:
                 saved = dict(self.ledger.committed)
-                self.store.flush_now()
+                self.store.flushing.flush_now()
                 write_text(self._config / file_name, snapshot()(), disk=self.disk)
                 for queue_id, offset in saved.items():
                     step = len(self.disk.journal)

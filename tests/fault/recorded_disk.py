@@ -235,9 +235,8 @@ class RecordedDisk:
         self.step("sync folder", folder)
         self.note(Step("sync folder", path=str(folder)))
 
-    def write_out(self, folder: Path) -> bool:
-        """See `Disk`. Nothing is quicker here for it."""
-        return False
+    def file_system(self, folder: Path) -> None:
+        """See `Disk`. Nothing would be quicker here for it."""
 
     def remove(self, path: Path) -> None:
         """See `Disk`."""

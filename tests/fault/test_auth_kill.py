@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from orbitmq.admin import Admin
-from orbitmq.admin.commands.acls import list_rules, put_rules
-from orbitmq.admin.commands.users import create_user, delete_user, list_users
+from orbitmq.admin.acls import list_rules, put_rules
+from orbitmq.admin.users import create_user, delete_user, list_users
 from orbitmq.net.errors import NetError
 from orbitmq.testing import LocalBroker
 

@@ -24,7 +24,7 @@ from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.schema import fastjson
 from orbitmq.server.errors import StartError
 from orbitmq.server.lifecycle.auth_file import load_auth
-from orbitmq.server.lifecycle.table_writer import load_table
+from orbitmq.server.tasks.table_writer import load_table
 from orbitmq.store.config_files import write_text
 from orbitmq.store.log.commit_log import UNFLUSHED
 from tests.fault.bad_files import (
@@ -182,7 +182,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ann = User("ann", "secret", user_type=UserType.NORMAL, user_status=UserStatus.ENABLE)
         load_auth(broker.settings, root / "config", broker.auth)
         broker.auth.load_text(AuthFile({"ann": ann}).to_pretty_json())
-        store.flush_now()
+        store.flushing.flush_now()
         broker.delay.deliver_due(NOW + 1_000)
         for _ in range(2):
             save(real, root)  # the second one makes the .bak

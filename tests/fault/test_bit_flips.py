@@ -66,7 +66,7 @@ def served(store: MessageStore) -> list[tuple[int, bytes]]:
     offset = 0
     while offset < COUNT:
         while (result := store.get("Topic", 0, offset, 32)).cold is not None:
-            store.read_cold(*result.cold)
+            store.reader.read_cold(*result.cold)
         data = b"".join(result.records)
         while data:
             size = int.from_bytes(data[:4], "big")
@@ -108,7 +108,7 @@ def test_a_flipped_bit_of_a_record(tmp_path: Path, with_crc: bool) -> None:
         if DAMAGED in found:
             unseen[name] = unseen.get(name, 0) + 1
         else:
-            assert begin in store.bad_records
+            assert begin in store.reader.bad_records
         by_key = [bytes(one) for one in query(store, "Topic", "k", 9, 0, 1 << 60).records]
         assert set(by_key) <= {*sound.values(), bytes(log[begin:end])}
         if DAMAGED not in found and name not in ("queue id", "queue offset", "topic"):

@@ -17,6 +17,7 @@ from orbitmq.protocol.records.message_cy import decode_records
 from orbitmq.protocol.requests.offset import GetMaxOffset
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import SendMessageV2
+from orbitmq.protocol.requests.topic import DeleteTopicInBroker
 from orbitmq.testing import LocalBroker
 from tests.fault.conftest import OwnProcess
 
@@ -107,6 +108,28 @@ def test_kills_lose_nothing_that_was_acknowledged(own_process: OwnProcess, flush
     broker.stop()
     assert len(found) == len(set(found)), "a message is there twice"
     assert acknowledged - set(found) == set()
+
+
+@pytest.mark.nightly
+def test_a_topic_made_anew_has_all_of_its_messages_and_none_of_the_old_one_after_a_kill(
+    own_process: OwnProcess,
+) -> None:
+    broker = own_process(flushDiskType="ASYNC_FLUSH").start()
+
+    async def until_killed() -> None:
+        async with pool_of() as pool:
+            for name, count in (("old", 40), ("new", 24)):
+                for number in range(count):
+                    await pool.call(broker.broker, send(f"{name}-{number}", number % QUEUES), 30_000)
+                if name == "old":
+                    await pool.call(broker.broker, DeleteTopicInBroker("T"), 30_000)
+            broker.kill()
+
+    asyncio.run(until_killed())
+    broker.start()
+    found = asyncio.run(everything(broker.broker))
+    broker.stop()
+    assert sorted(found) == sorted(f"new-{number}" for number in range(24))
 
 
 def test_an_orderly_stop_under_load_loses_nothing_and_leaves_no_crash_behind(

@@ -22,7 +22,7 @@ from orbitmq import (
     ReceivedMessage,
     SendFailed,
 )
-from orbitmq.admin.commands.topic_create import create_request
+from orbitmq.admin.topics import create_request
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.client.core.errors import ClientError
 from orbitmq.nameserver.options import NAMESRV_TABLE

@@ -87,7 +87,7 @@ def test_a_power_cut_behind_a_new_checkpoint_takes_no_queue_with_it(tmp_path: Pa
         appended = store.append(message(number, queue_id=number % 3, body=bytes(3000)), now)
         ends.append(appended.end_offset)
         if number % 30 == 29:
-            store.flush_now()
+            store.flushing.flush_now()
             run_task(store, "write queues", now)
     renamed = [
         step for step, what in enumerate(disk.journal) if what.kind == "rename" and "queuemarks" in what.path
@@ -126,7 +126,7 @@ def test_a_crash_while_old_segments_go_takes_nothing_that_stays(tmp_path: Path) 
         for _ in range(count):
             number = len(places)
             places.append(store.append(message(number, body=bytes(3000)), NOW + number).physical_offset)
-        store.flush_now()
+        store.flushing.flush_now()
 
     append(100)
     run_task(store, "write queues", NOW + 120_000)
@@ -134,7 +134,7 @@ def test_a_crash_while_old_segments_go_takes_nothing_that_stays(tmp_path: Path) 
     first = len(disk.journal)
     now = NOW + 80 * HOUR_MS
     for _ in range(4):
-        store.delete_expired(now)
+        store.retention.ask()
         run_task(store, "retention", now)
         append(5)
         run_task(store, "write queues", now := now + 120_000)

@@ -124,16 +124,16 @@ def test_what_a_failed_sync_has_dropped_is_brought_to_the_disk_by_the_next_start
     """Its pages count as written: another process's sync would succeed without writing them."""
     store, disk = on_memory(tmp_path, flush)
     filled(store, 20, body=bytes(3000))
-    store.flush_now()
+    store.flushing.flush_now()
     filled(store, 30, body=bytes(3000))
     disk.before = failing("sync", "commitlog")
     with pytest.raises(FlushFailed):
-        store.flush_now()
+        store.flushing.flush_now()
     crash(store)
     disk.before = None
     store = MessageStore.open(options(tmp_path, flush_disk_type=flush), NOW + 1, disk)
     assert len(bodies(store)) == 50
-    assert store.unflushed(NOW) == (0, 0)
+    assert store.flushing.unflushed(NOW) == (0, 0)
     crash(store)
     left = disk.played().power_cut(random.Random(1), kept=0.0)
     again = MessageStore.open(options(tmp_path), NOW + 2, left)
@@ -198,7 +198,7 @@ def test_no_handle_for_a_queue_is_an_error_of_that_read_alone(tmp_path: Path) ->
     cold = store.get("T", 0, 0, 32).cold
     assert cold is not None, "its file is opened off the loop"
     with pytest.raises(OSError, match="Too many open files"):
-        store.read_cold(*cold)
+        store.reader.read_cold(*cold)
     assert len(bodies(store)) == 20
     assert store.append(message(20), NOW + 100).status is PutStatus.PUT_OK
     crash(store)

@@ -303,7 +303,7 @@ def test_a_clock_that_was_set_over_a_restart(tmp_path: Path, jump_ms: int) -> No
         task.run(NOW + jump_ms)
     assert len(store.structures.log.segments) == segments, "nothing is deleted before its time"
     assert len(bodies(store)) == 81
-    assert store.offset_by_time("T", 0, NOW + 40) == 40
+    assert store.lookup.offset_by_time("T", 0, NOW + 40) == 40
     run_task(store, "retention", NOW + 26 * HOUR_MS)
     assert len(store.structures.log.segments) == 1, "and then it is"
     store.close()

@@ -17,7 +17,8 @@ import pytest
 from orbitmq.broker.delay.level_delivery import DelayDelivery
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.broker.transaction.recovery import TransactionLoading
-from orbitmq.store import FlushFailed, MessageStore, StoreCorrupt
+from orbitmq.store import FlushFailed, StoreCorrupt
+from orbitmq.store.flushing import Flushing
 from orbitmq.store.index.index_table import Index
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.recovery.log_recovery import Recovery
@@ -25,6 +26,7 @@ from orbitmq.store.recovery.missing_units import MissingUnits
 from tests.fault.recorded_broker import Recorded, check_after, recorded, with_small_wheel
 from tests.fault.recorded_disk import RecordedDisk, RecordedFile
 from tests.fault.test_failing_disk import SYNCS, Fault, failing_run
+from tests.kit.brokers import others_at_night
 
 ACTIONS = 45
 SEEDS = (1, 2, 3)
@@ -71,7 +73,7 @@ def durable_before_the_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_live_figure_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MessageStore, "unflushed", lambda self, now_ms: (0, 0))
+    monkeypatch.setattr(Flushing, "unflushed", lambda self, now_ms: (0, 0))
 
 
 def recovery_that_cuts_one_message_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +193,9 @@ def first_failure(run: Recorded, seed: int) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("plant", BY_CRASHES, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize(
+    "plant", others_at_night(BY_CRASHES, BY_CRASHES[::4]), ids=lambda plant: plant.__name__
+)
 def test_crash_points_find_what_was_planted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Plant
 ) -> None:
@@ -210,7 +214,7 @@ def test_a_failing_disk_finds_a_sync_that_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_failed_fsync_that_is_tried_again(monkeypatch)
-    for at in range(20, 60, 4):
+    for at in range(20, 60):
         run = failing_run(tmp_path / f"{at}", "SYNC_FLUSH", Fault(SYNCS, at, errno.EIO, for_good=False))
         disk = run.disk.played().power_cut(random.Random(1), kept=0.0)
         try:

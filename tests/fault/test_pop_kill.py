@@ -115,8 +115,15 @@ class Group:
         return 1
 
 
-@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-@pytest.mark.parametrize("merge", [False, True])
+@pytest.mark.parametrize(
+    ("flush", "merge"),
+    [
+        ("ASYNC_FLUSH", True),
+        ("SYNC_FLUSH", False),
+        pytest.param("ASYNC_FLUSH", False, marks=pytest.mark.nightly),
+        pytest.param("SYNC_FLUSH", True, marks=pytest.mark.nightly),
+    ],
+)
 def test_no_message_is_lost_and_what_was_acknowledged_stays_so(
     own_process: OwnProcess, flush: str, merge: bool
 ) -> None:

@@ -43,14 +43,14 @@ def run(store: MessageStore, chance: random.Random, steps: int) -> dict[int, int
                 assert appended.status.name == "PUT_OK"
                 ends[sent.flag] = appended.end_offset
         elif action < 0.85:
-            store.flush_now()
+            store.flushing.flush_now()
         elif action < 0.95:
             run_task(store, "write queues", now)
             run_task(store, "index", now)
         else:
             now += 120_000
             run_task(store, "write queues", now)
-        store.drain_arrivals()
+        store.arrivals.drain()
     return ends
 
 
@@ -75,7 +75,7 @@ def test_what_was_durable_is_there_after_a_power_cut(tmp_path: Path, seed: int, 
     store = MessageStore.open(options(tmp_path, flush), NOW, disk)
     ends = run(store, chance, 60)
     durable = store.durable_offset
-    unflushed = store.unflushed_bytes
+    unflushed = store.flushing.unflushed_bytes
     end = store.max_physical
     crash(store)
     disk = disk.played().power_cut(chance)

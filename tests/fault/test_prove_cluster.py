@@ -23,6 +23,7 @@ def proved(*arguments: str) -> dict[str, object]:
     return found
 
 
+@pytest.mark.nightly
 def test_a_cluster_with_synchronous_slaves_loses_nothing() -> None:
     found = proved("--faults", "3", "--seed", "7", "--set", "slaveTimeout=2000")
     assert found["faults"] == 3
@@ -42,6 +43,7 @@ def test_a_cluster_with_controllers_loses_nothing() -> None:
     assert found["faults"] == 2
 
 
+@pytest.mark.nightly
 def test_asynchronous_slaves_lose_no_more_than_their_master_had_reported() -> None:
     need("etcd")
     found = proved("--failover", "--mode", "async-master", "--faults", "1", "--only", "kill master")
@@ -50,6 +52,7 @@ def test_asynchronous_slaves_lose_no_more_than_their_master_had_reported() -> No
     assert found["mostUnreplicatedSeconds"] >= 0  # type: ignore[operator]
 
 
+@pytest.mark.nightly
 def test_full_disks_lost_packets_and_broken_connections_lose_nothing() -> None:
     kinds = [
         "full disk of master",

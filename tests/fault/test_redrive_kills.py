@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from orbitmq import Admin
 from orbitmq.protocol.records.message_cy import decode_records
@@ -70,7 +71,7 @@ def keys(namesrv: str, topic: str) -> Counter[str]:
     """The keys of all messages of a topic."""
 
     async def read() -> Counter[str]:
-        from orbitmq.admin.commands.messages import pull
+        from orbitmq.admin.messages import pull
 
         found: Counter[str] = Counter()
         async with Admin(namesrv) as admin:
@@ -87,6 +88,7 @@ def keys(namesrv: str, topic: str) -> Counter[str]:
     return asyncio.run(read())
 
 
+@pytest.mark.nightly
 def test_kills_of_the_console_and_of_the_broker_lose_no_letter_and_send_none_twice(tmp_path: Path) -> None:
     causes = ("Timeout", "ValueError", "KeyError")
     with LocalBroker(own_process=True) as broker:

@@ -73,7 +73,7 @@ async def ticking(work: object, *values: object) -> float:
 async def test_the_loop_ticks_while_much_is_flushed(store: MessageStore) -> None:
     for _ in range(ATTEMPTS):
         began = time.perf_counter()
-        worst = await ticking(store.flush_now)
+        worst = await ticking(store.flushing.flush_now)
         took = time.perf_counter() - began
         print(f"\n{TOTAL_BYTES >> 20} MiB flushed in {took * 1000:.0f} ms, worst gap {worst * 1000:.1f} ms")
         assert store.durable_offset == store.max_physical
@@ -98,7 +98,7 @@ async def test_the_loop_ticks_while_cold_data_is_read(store: MessageStore) -> No
         if result.cold is None:
             pytest.skip("NOT RUN: this file system keeps everything in memory")
         assert result.status is not GetStatus.FOUND
-        worst = await ticking(store.read_cold, result.cold[0], TOTAL_BYTES // 2)
+        worst = await ticking(store.reader.read_cold, result.cold[0], TOTAL_BYTES // 2)
         print(f"\n{TOTAL_BYTES >> 21} MiB read cold, worst gap {worst * 1000:.1f} ms")
         if worst < WORST_GAP_SECONDS:
             break

@@ -65,9 +65,9 @@ def test_reading_threads_change_nothing_that_the_owner_looks_through(tmp_path: P
     end = store.append(message(body=bytes(8000)), NOW).end_offset
     store.structures.queues.reading.clear()
     deadline = time.monotonic() + 1
-    with beside(*[lambda: store.read_cold(0, 1)] * 2):
+    with beside(*[lambda: store.reader.read_cold(0, 1)] * 2):
         while time.monotonic() < deadline:
-            assert store.is_resident(0, end)
+            assert store.reader.is_resident(0, end)
     store.close()
 
 
@@ -91,7 +91,7 @@ class Sends:
             assert {one.status for one in answers} == {PutStatus.PUT_OK}
             self.ends[queue_id] += BATCH
             self.read(queue_id)
-        self.store.drain_arrivals()
+        self.store.arrivals.drain()
 
     def read(self, queue_id: int) -> None:
         reading = self.cold.get(queue_id)
@@ -107,7 +107,7 @@ class Sends:
         result = self.store.get("T", queue_id, self.at[queue_id], 32)
         if result.cold is not None:
             self.cold_reads += 1
-            self.cold[queue_id] = self.reads.submit(self.store.read_cold, *result.cold)
+            self.cold[queue_id] = self.reads.submit(self.store.reader.read_cold, *result.cold)
             return
         assert result.next_offset > self.at[queue_id]
         self.at[queue_id] = result.next_offset
@@ -136,8 +136,8 @@ def test_sends_cold_pulls_flush_queue_writes_retention_and_close_beside_each_oth
         with beside(*map(thread_of, works.values())):
             while time.monotonic() < deadline:
                 sends.turn()
-                store.clean_queues()
-                store.delete_expired(NOW)
+                store.retention.follow_again()
+                store.retention.ask()
     store.close()
     assert sends.cold_reads
     again = opened(tmp_path)

@@ -695,7 +695,7 @@ def waiting_units(chance: Random) -> None:
 
 def _copy_or_plan(broker: RealBroker, topic: str, known: list[tuple[int, int, int]], chance: Random) -> None:
     store = broker.store
-    writer = store.reserve(NOW)
+    writer = store.appending.reserve(NOW)
     if writer is None:
         return
     begins = [unit[0] - writer.segment_start for unit in known if unit[0] >= writer.segment_start]
@@ -728,9 +728,9 @@ def _copy_or_plan(broker: RealBroker, topic: str, known: list[tuple[int, int, in
         if undo is not None:
             writer.view[undo[0]] = undo[1]
     if made is None:
-        store.rollback(writer)
+        store.appending.rollback(writer)
     else:
-        store.commit(writer)
+        store.appending.commit(writer)
 
 
 @episode

@@ -24,9 +24,9 @@ from orbitmq.broker.auth.policies import BadResource, parse_network, parse_resou
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.filter.sql92 import BadExpression, compile_filter
 from orbitmq.broker.filter.subscription import tag_codes
-from orbitmq.broker.ha.epochs import BadEpochs, Epochs
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.broker.role.epochs import BadEpochs, Epochs
 from orbitmq.console.decoding import Schema, UndecodableBody, decoder_of
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.errors import BadAddress
@@ -406,7 +406,7 @@ def _master_logs() -> Iterator[bytes]:
     store = _opened(disk, root)
     for number in range(6):
         store.append(message(number, queue_id=number % 2, keys="k", tag="t", body=b"x" * 60), NOW + number)
-    log = bytes(store.read_log(0, store.max_physical))
+    log = bytes(store.log.read(0, store.max_physical))
     crash(store)
     shutil.rmtree(root)
     yield bytes(2) + log
@@ -428,7 +428,7 @@ def followed_logs(data: bytes) -> None:
         log, step = data[2:], max(37, len(data) // 9)
         with contextlib.suppress(NotTheMasters, StoreError):
             for at in range(0, len(log), step):
-                store.append_raw(begin + at, log[at : at + step])
+                store.replica.append(begin + at, log[at : at + step])
         for topic in store.topics():
             for queue_id in store.queue_ids(topic):
                 first, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
@@ -652,7 +652,7 @@ def _made_store() -> dict[Path, bytes]:
     store = _opened(disk, root)
     for number in range(120):
         store.append(message(number, queue_id=number % 2, keys="k", tag="t", body=b"x" * 300), NOW + number)
-    store.flush_now()
+    store.flushing.flush_now()
     for task in store.periodic_tasks():
         task.run(NOW + 100_000)
     files = {path.relative_to(root): bytes(content.data) for path, content in disk.files.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from orbitmq.broker.auth.gate import Gate
-from orbitmq.broker.auth.options import AUTH_ROWS, AuthSettings
+from orbitmq.broker.auth.options import AuthSettings
 from orbitmq.broker.auth.policies import Action, Decision, PolicyType, by_name, parse_resource
 from orbitmq.broker.auth.table import AuthTable
 from orbitmq.handling.call import Peer
@@ -19,7 +19,7 @@ from orbitmq.protocol.schema.declare import Request
 NOW = 1_795_000_000_000
 ROOT = Credentials("root", "root-secret")
 ANN = Credentials("ann", "ann-secret")
-TABLE = OptionTable(AuthSettings, AUTH_ROWS)
+TABLE = OptionTable(AuthSettings)
 
 
 def entry(resource: str, actions: str = "All", decision: str = "Allow", *source_ips: str) -> PolicyEntry:

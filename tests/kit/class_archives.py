@@ -78,7 +78,9 @@ def _use_spark(options: list[str]) -> None:
         written = stream.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
         written.trigger(availableNow=True).start(f"{folder}/rows").awaitTermination(300)
         spark.read.parquet(f"{folder}/rows").orderBy("queueOffset").collect()
-        java = SparkContext._gateway.proc
+        gateway = SparkContext._gateway
+        assert gateway is not None
+        java = gateway.proc
         spark.stop()
         java.stdin.close()
         java.wait(300)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
 from typing import Any
 
 from orbitmq.controller.controller import Controller
@@ -9,6 +11,7 @@ from orbitmq.controller.leadership import Leadership
 from orbitmq.controller.options import ControllerSettings
 from orbitmq.handling.call import Call, Outcome, Peer, Wait
 from orbitmq.protocol.bodies.ha import SyncStateSet
+from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.controller import (
     ControllerAlterSyncStateSet,
     ControllerApplyBrokerId,
@@ -37,22 +40,30 @@ class ControllerStory:
         """Address of each broker that was told of a new master, and what it was told."""
         self.takes_over()
 
-    def takes_over(self) -> None:
-        """Another controller leads from now on: it knows what the store holds, and nothing else."""
+    def takes_over(self, overheard: Iterable[StoryBroker] = ()) -> None:
+        """Another controller leads from now on: it knows what the store holds, and the last heartbeats of the
+        brokers that it has overheard, which are as old as they were.
+        """
         leadership = Leadership("g", "c1", "127.0.0.1:19876", "c1", {"c1": "127.0.0.1:19876"})
         leadership.lease_until_ms = FOR_EVER
         self.controller = Controller(self.settings, leadership)
         self.handlers = self.controller.bind()
+        for broker in overheard:
+            if broker.last_beat is not None:
+                request, at = broker.last_beat
+                with contextlib.suppress(Refused):
+                    self.ask(request, broker.connection, at)
         self.controller.lead(self.stored, self.now)
 
-    def ask(self, request: Request[Any], connection: int = 1) -> Any:
+    def ask(self, request: Request[Any], connection: int = 1, at: int | None = None) -> Any:
         """The reply to a request as a peer would send it; the store takes at once what it waits for."""
         command = request.to_command()
         peer = Peer(connection, b"\x7f\0\0\x01\0\0\0\x01", "127.0.0.1:1", 493)
-        result = self.handlers[request.CODE](
-            Call(type(request).from_command(command), command, peer), self.now
-        )
-        self.commit()
+        call = Call(type(request).from_command(command), command, peer)
+        try:
+            result = self.handlers[request.CODE](call, self.now if at is None else at)
+        finally:
+            self.commit()
         if isinstance(result, Wait):
             result = result.then(Outcome(timed_out=False), self.now)
         assert isinstance(result, Reply)
@@ -95,6 +106,11 @@ class StoryBroker:
         self.cluster = cluster
         self.max_offset = 0
         self.epoch = 0
+        self.is_master: bool | None = None
+        self.known_epoch: int | None = None
+        self.set_epoch: int | None = None
+        self.timeout_ms = TIMEOUT_MS
+        self.last_beat: tuple[BrokerHeartbeat, int] | None = None
         story.ask(ControllerApplyBrokerId(cluster, name, self.id, self.check_code))
         self.register()
         self.beat()
@@ -115,9 +131,13 @@ class StoryBroker:
             self.epoch,
             self.max_offset,
             self.max_offset,
-            TIMEOUT_MS,
+            self.timeout_ms,
             (1 << 31) - 1,
+            self.known_epoch,
+            self.set_epoch,
+            self.is_master,
         )
+        self.last_beat = beat, self._story.now
         return self._story.ask(beat, self.connection)
 
     def elect(self, designate: bool = False) -> Any:

@@ -37,7 +37,7 @@ async def fail(namesrv: str, topic: str, group: str, messages: list[Message]) ->
 
 async def count(admin: Admin, group: str) -> int:
     """Dead letters of a group, as its broker counts them."""
-    from orbitmq.admin.commands.group_dead_letters import dead_letters
+    from orbitmq.admin.dead_letters.counting import dead_letters
 
     return next((one.count for one in await dead_letters(admin) if one.group == group), 0)
 

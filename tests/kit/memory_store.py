@@ -11,18 +11,24 @@ from orbitmq.protocol.records.message import BadRecord, StoredMessage
 from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.records.properties import tags_code
 from orbitmq.store import Appended, PendingMessage, PutStatus, QueryResult
+from orbitmq.store.recovery.deleted_topics import LogEnd
 
 
 @dataclass
 class MemoryStore:
-    """Keeps records by physical offset and units (physical offset, size, tags code) by queue."""
+    """Keeps records by physical offset and units (physical offset, size, tags code) by queue.
 
-    log: dict[int, bytes] = field(default_factory=dict)
+    It is all parts of the store at once.
+    """
+
+    by_offset: dict[int, bytes] = field(default_factory=dict)
     queues: dict[tuple[str, int], list[tuple[int, int, int]]] = field(default_factory=dict)
     appended: list[PendingMessage] = field(default_factory=list)
     stored_ms: dict[int, int] = field(default_factory=dict)
     end: int = 0
     durable_offset: int = 0
+    lmq_count: int = 0
+    """There are no light message queues."""
     timers: None = None
     """There are no files for timer messages."""
     visible: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -33,6 +39,12 @@ class MemoryStore:
 
     refuse_bodies: set[bytes] = field(default_factory=set)
     """Bodies that are refused, whatever else is taken."""
+    refuse_bodies_with: PutStatus = PutStatus.OS_PAGE_CACHE_BUSY
+
+    def __post_init__(self) -> None:
+        self.log: Any = self
+        self.lookup = self.reader = self.appending = self.newest = self.retention = self.key_search = self
+        self.structures = self
 
     def append_many(
         self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended] | None = None
@@ -43,7 +55,7 @@ class MemoryStore:
 
     def append(self, message: PendingMessage, now_ms: int) -> Appended:
         if message.body in self.refuse_bodies:
-            return Appended(PutStatus.MESSAGE_ILLEGAL)
+            return Appended(self.refuse_bodies_with)
         if self.refuse is not None:
             return Appended(self.refuse, -1, 0, -1, now_ms)
         queue = self.queues.setdefault((message.topic, message.queue_id), [])
@@ -69,28 +81,37 @@ class MemoryStore:
         )
         code = tags_code(message.properties) if message.tags_code is None else message.tags_code
         queue.append((physical_offset, size, code))
-        self.log[physical_offset] = bytes(out[:size])
+        self.by_offset[physical_offset] = bytes(out[:size])
         self.stored_ms[physical_offset] = now_ms
         self.appended.append(message)
         self.end += size
         return Appended(PutStatus.PUT_OK, physical_offset, size, queue_offset, now_ms)
 
     @property
-    def last_timestamp_ms(self) -> int:
+    def timestamp_ms(self) -> int:
+        return 0
+
+    @property
+    def min_physical(self) -> int:
         return 0
 
     @property
     def max_physical(self) -> int:
         return self.end
 
+    def log_end(self, physical_offset: int | None = None) -> LogEnd:
+        return LogEnd(self.end if physical_offset is None else physical_offset)
+
     def store_time_from(self, physical_offset: int) -> int:
         return self.stored_ms.get(physical_offset, -1)
 
-    def records_from(self, physical_offset: int) -> Iterator[StoredMessage]:
-        return (decode_record(record) for at, record in sorted(self.log.items()) if at >= physical_offset)
+    def records(self, physical_offset: int) -> Iterator[StoredMessage]:
+        return (
+            decode_record(record) for at, record in sorted(self.by_offset.items()) if at >= physical_offset
+        )
 
     def record_at(self, physical_offset: int, end: int | None = None) -> bytes | None:
-        return self.log.get(physical_offset)
+        return self.by_offset.get(physical_offset)
 
     def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> bytes:
         """None at once: they are asked for one by one."""
@@ -106,7 +127,7 @@ class MemoryStore:
 
     def message_at(self, physical_offset: int, size: int) -> StoredMessage | None:
         try:
-            return decode_record(self.log[physical_offset])
+            return decode_record(self.by_offset[physical_offset])
         except (KeyError, BadRecord):
             return None
 
@@ -156,7 +177,7 @@ class MemoryStore:
     def unit(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
         return self.physical_offset_of(topic, queue_id, queue_offset)
 
-    def find_by_key(self, *wanted: Any) -> Generator[None, None, QueryResult]:
+    def begin(self, *wanted: Any) -> Generator[None, None, QueryResult]:
         yield
         return self.query(*wanted)
 
@@ -166,7 +187,7 @@ class MemoryStore:
         """Everything of the topic and time: an index that has nothing but collisions."""
         found = [
             record
-            for physical_offset, record in self.log.items()
+            for physical_offset, record in self.by_offset.items()
             if decode_record(record).topic == topic and begin_ms <= self.stored_ms[physical_offset] <= end_ms
         ]
         last = max(self.stored_ms.values(), default=0)

@@ -105,12 +105,13 @@ class PopWorld:
 
     def turn(self) -> None:
         """The end of a turn."""
-        if self.store.wants_flush:
-            self.store.flush_now()
-        arrivals = self.store.drain_arrivals()
+        if self.store.flushing.is_wanted:
+            self.store.flushing.flush_now()
+        arrivals = self.store.arrivals.drain()
         self.broker.held_pops.arrived(arrivals)
         self.broker.held_notices.arrived(arrivals)
-        while woken := self.broker.held_pops.drain_woken() + self.broker.held_notices.drain_woken():
+        self.broker.lite_events.arrived(arrivals, self.now)
+        while woken := self.broker.drain_woken():
             for signal in woken:
                 for call in self.calls:
                     if call.result is not None and signal in call.result.on:
@@ -128,10 +129,10 @@ class PopWorld:
         while isinstance(result, Wait) and not isinstance(result.on[0], Signal):
             condition = result.on[0]
             if isinstance(condition, Warm):
-                self.store.read_cold(condition.offset, condition.size_bytes, condition.queue)
+                self.store.reader.read_cold(condition.offset, condition.size_bytes, condition.queue)
             else:
                 assert isinstance(condition, Durable)
-                self.store.flush_now()
+                self.store.flushing.flush_now()
             result = result.then(Outcome(False), self.now)
         if isinstance(result, Wait):
             call.result = result
@@ -147,7 +148,7 @@ class PopWorld:
             elif not step.again:
                 return
             if self.store.durable_offset < self.store.max_physical:
-                self.store.flush_now()
+                self.store.flushing.flush_now()
 
     # Actions of clients.
 
@@ -163,7 +164,7 @@ class PopWorld:
             )
             assert not isinstance(sent, Exception), sent
             bodies.append(body)
-        self.store.flush_now()
+        self.store.flushing.flush_now()
         self.turn()
         return bodies
 

@@ -197,7 +197,7 @@ class RealBroker:
 
     def log(self) -> list[StoredMessage]:
         """All records, in the order of the log."""
-        return list(self.store.records_from(0))
+        return list(self.store.log.records(0))
 
     def send(self, now: int = NOW, peer: Peer = PEER, **fields: Any) -> Any:
         """The result of one send."""

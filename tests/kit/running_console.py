@@ -13,6 +13,7 @@ from orbitmq.access import Access
 from orbitmq.console.security.single_sign_on import Provider
 from orbitmq.console.server import ConsoleServer
 from orbitmq.console.settings import ConsoleSettings
+from orbitmq.protocol.records.compression import DEFAULT_MAX_INFLATED_BYTES
 
 PATIENCE_SECONDS = 60
 
@@ -27,6 +28,10 @@ class RunningConsole:
         access: Access | None = None,
         provider: Provider | None = None,
         history_file: Path | None = None,
+        max_inflated_body_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
+        masked_fields: tuple[str, ...] = (),
+        delay_services: dict[str, str] | None = None,
+        delay_token: str | None = None,
         **clusters: str,
     ) -> None:
         self._settings = ConsoleSettings(
@@ -37,6 +42,10 @@ class RunningConsole:
             access=access or Access(),
             provider=provider,
             history_file=history_file,
+            max_inflated_body_bytes=max_inflated_body_bytes,
+            masked_fields=masked_fields,
+            delay_services=delay_services or {},
+            delay_token=delay_token,
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -57,10 +66,16 @@ class RunningConsole:
         asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_SECONDS)
 
     def client(self) -> httpx.Client:
-        """One browser: cookies, and the token of changes where nobody has to log in."""
+        """One browser: cookies, and the token of changes where nobody has to log in, or the console's own
+        credentials are those of the login.
+        """
         client = httpx.Client(base_url=self.url, timeout=PATIENCE_SECONDS)
         self._clients.append(client)
         token = client.get("/api/session").json()["csrfToken"]
+        own = self._settings.access.credentials
+        if own is not None and self.console.takes_credentials:
+            login = {"user": own.access_key, "password": own.secret_key}
+            token = client.post("/api/login", json=login).json()["csrfToken"]
         if token:
             client.headers["X-CSRF-Token"] = token
         return client

@@ -95,7 +95,7 @@ def filled(store: MessageStore, count: int, now: int = NOW, **values: Any) -> li
 def get_warm(store: MessageStore, *wanted: Any, **more: Any) -> GetResult:
     """The result of `store.get` once what it asks for is in memory."""
     while (result := store.get(*wanted, **more)).cold is not None:
-        store.read_cold(*result.cold)
+        store.reader.read_cold(*result.cold)
     return result
 
 
@@ -168,7 +168,7 @@ def query(
     index_type: str = "K",
 ) -> QueryResult:
     """All steps of a search by key at once."""
-    steps = store.find_by_key(topic, key, max_count, begin_ms, end_ms, index_type)
+    steps = store.key_search.begin(topic, key, max_count, begin_ms, end_ms, index_type)
     while True:
         try:
             next(steps)

@@ -132,7 +132,7 @@ class TimerWorld:
 
     def flush(self) -> None:
         """Brings everything to the disk that would be after a second or two."""
-        self.store.flush_now()
+        self.store.flushing.flush_now()
         self.work()
         assert self.store.timers is not None
         self.store.timers.flush()

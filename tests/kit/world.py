@@ -15,15 +15,23 @@ from orbitmq.broker.delay.level_delivery import DelayDelivery
 from orbitmq.broker.delay.levels import DelayLevels
 from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.filter.filters import FilterTable
-from orbitmq.broker.ha.links import Links
-from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.ha.replication import Replication
-from orbitmq.broker.ha.role import RoleRequests
+from orbitmq.broker.lite.events import LiteEvents
+from orbitmq.broker.lite.expiry import LiteExpiry
+from orbitmq.broker.lite.pops import LitePops
+from orbitmq.broker.lite.subscriptions import LiteSubscriptions
+from orbitmq.broker.metadata.deletions import Deletions
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.pop.polling import HeldCalls
 from orbitmq.broker.pull.broadcasts import BroadcastOffsets
+from orbitmq.broker.role.links import Links
+from orbitmq.broker.role.promise import Promise
+from orbitmq.broker.role.role import RoleRequests
+from orbitmq.broker.role.state import RoleState
+from orbitmq.broker.send.admission import Admission
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Peer, Wait, tables_of
 from orbitmq.handling.dirty_tables import DirtyTables
@@ -41,6 +49,7 @@ HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 class Settings:
     auto_create_topic_enable: bool = True
     enable_controller_mode: bool = False
+    enable_slave_acting_master: bool = False
     auto_create_subscription_group: bool = True
     default_topic_queue_nums: int = 8
     cluster_topic_enable: bool = True
@@ -67,6 +76,7 @@ class Settings:
     validate_system_topic_when_update_topic: bool = True
     enable_mixed_message_type: bool = False
     clear_retry_topic_when_delete_topic: bool = True
+    enable_lmq: bool = False
     split_metadata_size: int = 2000
     enable_split_metadata: bool = True
     use_server_side_reset_offset: bool = True
@@ -115,10 +125,13 @@ class World:
         self.outbox = Outbox()
         self.store = MemoryStore()
         links = Links()
-        self.promise = Promise(self.settings, self.store, links)
-        self.replication = Replication(self.settings, self.store, links, NOW)
+        self.role = RoleState(self.settings)
+        self.promise = Promise(self.settings, self.store, links, self.role)
+        self.replication = Replication(self.settings, self.store, links, self.role, NOW)
         self.role_requests = RoleRequests()
         self.topics = TopicTable(self.identity, self.settings, self.dirty_tables, NOW)
+        self.admission = Admission(self.identity, self.settings, self.topics)
+        self.deletions = Deletions(self.dirty_tables)
         self.groups = GroupTable(self.settings, self.dirty_tables, NOW)
         self.offsets = OffsetTable(self.dirty_tables, NOW)
         self.clients = ClientTable(self.outbox)
@@ -131,10 +144,21 @@ class World:
         self.delay = DelayDelivery(self.levels, self.store, self.dirty_tables, NOW)
         self.stats = BrokerStats("DefaultCluster", NOW)
         self.timer = Timers(self.settings, self.store, self.dirty_tables, self.stats, NOW)
+        self._make_lite()
         self.boot_ms = NOW
         self.config: Any = None
         self.last_wait: Wait | None = None
         self._tables: dict[type, Any] = {}
+
+    def _make_lite(self) -> None:
+        settings: Any = self.settings
+        store: Any = self.store
+        subscriptions = LiteSubscriptions()
+        events = LiteEvents(settings, subscriptions, self.groups, self.offsets, HeldCalls(settings), store)
+        pops = LitePops(settings, self.groups, self.offsets, subscriptions, events, store)
+        self.lite_expiry = LiteExpiry(
+            settings, self.topics, self.groups, self.offsets, subscriptions, pops, store, NOW
+        )
 
     def figures(self) -> StoreFigures:
         return StoreFigures(max_physical_offset=self.store.end)

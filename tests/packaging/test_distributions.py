@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from orbitmq.server.turn.listener import free_ports
+from tests.packaging import operators_day
+from tests.packaging.trial import try_out
 
 ROOT = Path(__file__).parents[2]
 SMOKE = Path(__file__).with_name("smoke.py")
@@ -56,7 +58,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tree, "sdist")
 
 
-@pytest.fixture(scope="module", params=["interpreted", "compiled"])
+@pytest.fixture(scope="module", params=["interpreted", pytest.param("compiled", marks=pytest.mark.nightly)])
 def wheel(request: pytest.FixtureRequest, source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel that was built from the source distribution."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -119,6 +121,16 @@ def test_an_install_where_nothing_else_is_sends_and_receives(
     expected = "none" if wheel.name.endswith("-any.whl") else "all"
     run(python, "-m", "orbitmq.compiled", "--expect", expected, cwd=tmp_path)
     assert run(python, SMOKE, cwd=tmp_path) == "hello\n"
+
+
+@pytest.mark.parametrize("wheel", ["interpreted"], indirect=True)
+def test_a_developer_s_first_day_with_an_order_service(python: Path, tmp_path: Path) -> None:
+    try_out(python, tmp_path)
+
+
+@pytest.mark.parametrize("wheel", ["interpreted"], indirect=True)
+def test_an_operator_s_day(python: Path, tmp_path: Path) -> None:
+    operators_day.try_out(python, tmp_path)
 
 
 def test_the_command_of_an_install_serves_sends_and_receives(

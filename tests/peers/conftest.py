@@ -8,6 +8,7 @@ import pytest
 
 from tests.needs import need
 from tests.peers.orbitmq_process import NOTES
+from tests.peers.proxy_process import BehindProxy
 from tests.peers.suites import SECOND_TRIES, Server, SuiteRun, chosen, running, under_test
 from tests.telling import SECOND_TRY
 
@@ -35,13 +36,20 @@ GUARDED = {
 """Options that make a broker of either kind ask who is there; `judge` may do everything."""
 
 
+BEHIND_PROXY = frozenset({"grpc", "go5", "python", "proxied"})
+"""Suites whose clients reach the broker through a proxy."""
+
+
 @pytest.fixture(scope="module")
 def judged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The server that foreign clients are let loose on: a fresh OrbitMQ, for each module's SUITE."""
-    need("java", "mvn", *(["go"] if request.module.SUITE == "go4" else []))
-    kind = under_test()
-    wants = {**CASES_WANT, **(GUARDED if request.module.SUITE == "guarded" else {})}
+    suite = request.module.SUITE
+    need("java", "mvn", *(["go"] if suite in ("go4", "go5") else []))
+    kind = getattr(request.module, "BROKER", None) or under_test()
+    wants = {**CASES_WANT, **(GUARDED if suite == "guarded" else {})}
     server = kind.start(tmp_path_factory.mktemp("judged") / "store", wants)
+    if suite in BEHIND_PROXY:
+        server = getattr(request.module, "PROXY", BehindProxy).start(server)
     yield server
     server.stop()
     notes = server.home / NOTES

@@ -163,6 +163,11 @@ def loads(text: str) -> str:
     return any_order(figures(text))
 
 
+def without_retries(text: str) -> str:
+    """The same without rows of retry topics: clients that leave early may not have kept their offsets."""
+    return "\n".join(line for line in figures(text).splitlines() if not line.startswith("%RETRY%"))
+
+
 def keys_only(text: str) -> str:
     """Names without their values, for tables of settings and figures."""
     rows = {re.split(r"\s*[:=](?:\s|$)", line, maxsplit=1)[0] for line in plain(text).splitlines()}

@@ -4,6 +4,10 @@ NOT_YET: dict[str, dict[str, str]] = {
     "remoting": {},
     "guarded": {},
     "mqadmin": {},
+    "proxied": {},
     "go4": {},
+    "grpc": {},
+    "go5": {},
+    "python": {},
     "files": {},
 }

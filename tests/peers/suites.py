@@ -25,14 +25,18 @@ from tests.peers.apache import Apache
 from tests.peers.machine import cache
 from tests.peers.not_yet import NOT_YET
 from tests.peers.orbitmq_process import OrbitMQ
+from tests.peers.proxy_process import BehindProxy
 
 JUDGE = Path(__file__).parent / "judge"
 CASES = {
-    "remoting": ("java/src/judge/cases/[!M]*[!l].java", r'@Case\((?:value = )?"(\w+)"'),
+    "remoting": ("java/src/judge/cases/[!GM]*[!l].java", r'@Case\((?:value = )?"(\w+)"'),
     "guarded": ("java/src/judge/cases/Acl.java", r'@Case\((?:value = )?"(\w+)"'),
     "mqadmin": ("java/src/judge/cases/Mqadmin.java", r'@Case\((?:value = )?"(\w+)"'),
     "files": ("java/src/judge/Files.java", r'check\("(files_\w+)"'),
     "go4": ("go/go4/cases.go", r'Case\{Name: "(\w+)"'),
+    "grpc": ("java/src/judge/cases/Grpc.java", r'@Case\((?:value = )?"(\w+)"'),
+    "go5": ("go/go5/cases.go", r'Case\{Name: "(\w+)"'),
+    "python": ("python/cases.py", r'@case\("(\w+)"'),
 }
 """Where the cases of a suite are declared: tests are collected from there, without running anything."""
 
@@ -40,7 +44,11 @@ PROGRAMS = {
     "remoting": ["java/run.sh"],
     "guarded": ["java/run.sh"],
     "mqadmin": ["java/run.sh", "--suite", "mqadmin"],
+    "proxied": ["java/run.sh"],
     "go4": ["go/run.sh", "go4"],
+    "grpc": ["java/run.sh", "--suite", "grpc"],
+    "go5": ["go/run.sh", "go5"],
+    "python": ["python/run.sh"],
 }
 
 GUARDED_TOO = (
@@ -58,11 +66,26 @@ GUARDED_TOO = (
 )
 """Cases of `remoting` that are run once more with users and rules on: every kind of request, signed."""
 
+PROXIED = (
+    "send_sync",
+    "send_batch",
+    "push_concurrently",
+    "orderly_global",
+    "broadcasting",
+    "request_reply",
+    "tx_commit_rollback",
+    "tx_check_back_commit",
+    "retry_reconsume_later",
+    "pop_push_consumer",
+    "admin_running_info",
+)
+"""Cases of `remoting` whose clients reach the remoting port of a proxy alone."""
+
 VARIABLES = {"guarded": {"JUDGE_AK": "judge", "JUDGE_SK": "judge12345678"}}
 """Environment of a suite's program: who its clients sign as."""
 
 
-Server = OrbitMQ | Apache
+Server = OrbitMQ | Apache | BehindProxy
 """Servers that suites are run against."""
 
 SECOND_TRIES: list[str] = []
@@ -76,13 +99,16 @@ def under_test() -> type[OrbitMQ | Apache]:
 
 def cases_of(suite: str) -> list[str]:
     """The names of a suite's cases, in the order of its sources."""
+    if suite == "proxied":
+        return list(PROXIED)
     pattern, declared = CASES[suite]
     found = [name for path in sorted(JUDGE.glob(pattern)) for name in re.findall(declared, path.read_text())]
     return [*found, *GUARDED_TOO] if suite == "guarded" else found
 
 
-def parameters(suite: str) -> list[object]:
-    """The cases as pytest parameters; those that NOT_YET lists are skipped with its reason.
+def parameters(suite: str, always: Sequence[str] = ()) -> list[object]:
+    """The cases as pytest parameters; those that NOT_YET lists are skipped with its reason. With `always` the
+    others run at night.
 
     ORBITMQ_PEERS_ALL=1 runs them all the same.
     """
@@ -91,7 +117,8 @@ def parameters(suite: str) -> list[object]:
     for case in cases_of(suite):
         missing = missing_for(suite, case)
         skipped = [pytest.mark.skip(reason=f"not yet: {missing}")] if missing and not everything else []
-        made.append(pytest.param(case, marks=skipped))
+        at_night = [pytest.mark.nightly] if always and case not in always else []
+        made.append(pytest.param(case, marks=[*skipped, *at_night]))
     return made
 
 
@@ -216,7 +243,13 @@ def expect(case: str, run: SuiteRun, again: Again) -> None:
 def running(suite: str, cases: Sequence[str], server: Server) -> Iterator[SuiteRun]:
     """Runs `cases` of a suite against a server, until the block ends."""
     command = [*PROGRAMS[suite], server.namesrv, "--only", ",".join(cases)]
-    run = SuiteRun(command, server, **VARIABLES.get(suite, {}))
+    if isinstance(server, BehindProxy):
+        command += ["--proxy", server.proxy]
+    variables = dict(VARIABLES.get(suite, {}))
+    if suite == "proxied":
+        assert isinstance(server, BehindProxy)
+        variables["JUDGE_CLIENTS"] = server.remoting
+    run = SuiteRun(command, server, **variables)
     try:
         yield run
     finally:

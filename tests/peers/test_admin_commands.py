@@ -59,7 +59,8 @@ def test_cluster_and_broker(ask: Ask, cluster: Any) -> None:
 
     row = eventually(active)
     assert (row["cluster"], row["broker"], row["brokerId"]) == ("DefaultCluster", "broker-a", 0)
-    assert (row["address"], row["version"], row["state"]) == (cluster.broker, "V5_4_0", "active")
+    assert (row["address"], row["state"]) == (cluster.broker, "active")
+    assert "V5_4_0" in row["version"]
     status = ask("broker", "status", "broker-a")
     assert status["brokerVersionDesc"] == "V5_4_0"
     assert ask("broker", "status", cluster.broker).keys() == status.keys()
@@ -144,7 +145,7 @@ def test_who_is_connected(ask: Ask, cluster: Any) -> None:
     import asyncio
 
     from orbitmq.admin import Admin
-    from orbitmq.admin.commands.group_connections import group_connections
+    from orbitmq.admin.groups import group_connections
     from orbitmq.client import PushConsumer
 
     ask("topic", "create", "admin-connected")

@@ -50,6 +50,7 @@ from orbitmq.server.controller.zookeeper_client import ZooKeeperClient
 from orbitmq.server.turn.listener import Listener, free_ports
 from orbitmq.testing.local_etcd import LocalEtcd
 from tests.certificates import Authority
+from tests.kit.brokers import others_at_night
 from tests.needs import need
 from tests.peers.machine import LOOPBACK, Process
 from tests.peers.orbitmq_process import program
@@ -82,6 +83,7 @@ asyncio.run(hold(*sys.argv[1:]))
 
 Servers = LocalEtcd | ZooKeeper
 KINDS = ("etcd", "zookeeper")
+BOTH = pytest.mark.parametrize("servers", KINDS, indirect=True)
 NEEDS = {"etcd": ("etcd",), "zookeeper": ("java", "mvn")}
 
 
@@ -90,13 +92,13 @@ def _servers(kind: str, folder: Path, members: int = 1, tls: tuple[Path, Path] |
     return LocalEtcd(folder, members, tls) if kind == "etcd" else ZooKeeper(folder, members, tls)
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=others_at_night(KINDS, ["etcd"]))
 def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     with _servers(request.param, tmp_path_factory.mktemp(request.param)) as running:
         yield running
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=others_at_night(KINDS, ["etcd"]))
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -184,6 +186,7 @@ async def _trouble(store: ConsensusStore) -> Exception:
                 return error
 
 
+@BOTH
 async def test_one_controller_leads_and_the_next_takes_over_what_it_decided(
     servers: Servers, prefix: str
 ) -> None:
@@ -211,6 +214,7 @@ async def test_one_controller_leads_and_the_next_takes_over_what_it_decided(
             assert (info.master_broker_id, info.master_epoch) == (1, 1)
 
 
+@BOTH
 async def test_a_controller_that_is_killed_is_replaced(servers: Servers, prefix: str, tmp_path: Path) -> None:
     async with _pool() as pool:
         ports = [free_ports(), free_ports()]

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from orbitmq import Admin, Message, Producer
-from orbitmq.admin.commands.group_create import create_group
+from orbitmq.admin.groups import create_group
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.queue import MessageQueue
 from tests.console.conftest import browser, open_page  # noqa: F401 (a fixture)
@@ -73,6 +73,7 @@ def test_the_overview_of_apaches_broker_and_of_a_cluster_that_is_gone(page: Page
     expect(brokers).to_contain_text("broker-a", timeout=PATIENCE_MS)
 
 
+@pytest.mark.nightly
 def test_a_topic_of_apaches_from_creation_to_a_message(page: Page) -> None:
     page.goto("/apache/topics")
     page.get_by_role("button", name="Create topic").click()
@@ -101,6 +102,7 @@ def test_a_group_of_apaches_tells_its_backlog_and_why(page: Page) -> None:
     expect(cause).to_be_visible(timeout=PATIENCE_MS)
 
 
+@pytest.mark.nightly
 def test_messages_of_apaches_are_found_by_key_and_by_text(page: Page) -> None:
     page.goto("/apache/messages?by=key&topic=console-orders&key=o-3")
     expect(page.get_by_label("Body")).to_contain_text('"order": 3', timeout=PATIENCE_MS)
@@ -124,6 +126,7 @@ def test_dead_letters_of_apaches_are_sent_again(page: Page) -> None:
     expect(runs.get_by_role("row").nth(1)).to_contain_text("sent: 5", timeout=PATIENCE_MS)
 
 
+@pytest.mark.nightly
 def test_what_waits_and_the_options_of_apaches_broker_are_shown(page: Page) -> None:
     page.goto("/apache/waiting")
     levels = page.get_by_role("table", name="Delay levels")

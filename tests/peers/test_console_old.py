@@ -13,8 +13,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from orbitmq import FIRST_OFFSET, Admin, Message, Producer, PushConsumer, ReceivedMessage
-from orbitmq.admin.commands.group_create import create_group
-from orbitmq.admin.commands.reset_offset import MembersOnline
+from orbitmq.admin.groups import create_group
+from orbitmq.admin.resets import MembersOnline
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import BrokerRefused
@@ -25,7 +25,7 @@ from tests.kit.running_console import RunningConsole
 from tests.needs import need
 from tests.peers.apache import OldApache
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.nightly]
 PATIENCE_MS = 60_000
 OLD = "/api/clusters/old"
 

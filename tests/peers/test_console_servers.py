@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from orbitmq import Admin
 from orbitmq.access import Access
-from orbitmq.admin.commands.acls import put_rules
-from orbitmq.admin.commands.users import create_user
+from orbitmq.admin.acls import put_rules
+from orbitmq.admin.users import create_user
 from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.testing import LocalCluster
 from tests.console.conftest import browser, keeps_nobody_out, open_page, picture  # noqa: F401 (fixtures)
@@ -82,9 +82,12 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
 def page(browser: Browser, bank: RunningConsole) -> Iterator[Page]:  # noqa: F811
     for page in open_page(browser, bank.url):
         page.set_default_timeout(PATIENCE_MS)
+        login = {"user": "judge", "password": "judge12345678"}  # the console's own: it has no users
+        assert page.context.request.post("/api/login", data=login).ok
         yield page
 
 
+@pytest.mark.nightly
 def test_a_user_of_apaches_broker_from_creation_to_deletion(page: Page) -> None:
     page.goto("/bank/access")
     users = page.get_by_role("table", name="Users")
@@ -102,6 +105,7 @@ def test_a_user_of_apaches_broker_from_creation_to_deletion(page: Page) -> None:
     expect(row).to_have_count(0, timeout=PATIENCE_MS)
 
 
+@pytest.mark.nightly
 def test_a_rule_of_apaches_broker_is_made_and_a_refusal_explained(page: Page) -> None:
     page.goto("/bank/access?tab=rules")
     rules = page.get_by_role("table", name="Rules")

@@ -19,6 +19,7 @@ from orbitmq.protocol.requests.offset import GetMaxOffset
 from orbitmq.sync import Admin, Producer
 from orbitmq.testing import LocalCluster
 from orbitmq.testing.local_etcd import LocalEtcd
+from tests.kit.brokers import others_at_night
 from tests.needs import need
 from tests.peers.apache import Apache
 from tests.peers.machine import LOOPBACK, Process, free_port
@@ -128,6 +129,7 @@ def _max_offset(address: str, topic: str) -> int:
         return sum(connection.call(GetMaxOffset(topic, queue)).offset for queue in range(4))
 
 
+@pytest.mark.nightly
 def test_apaches_brokers_follow_our_controllers(group: Group) -> None:
     first, second = group.brokers
     first.broker_process.wait_until("both are in sync", lambda: group.in_sync() == 2, 60)
@@ -156,8 +158,10 @@ def test_apaches_brokers_follow_our_controllers(group: Group) -> None:
         for number in range(MESSAGES, 2 * MESSAGES):
             producer.send(Message("kept", str(number).encode()))
     assert _max_offset(second.broker, "kept") >= 2 * MESSAGES
-    events = group.ask("events", "broker-a")
-    assert [one["epoch"] for one in events] == [1, 2]  # type: ignore[attr-defined]
+    # A master that a busy machine keeps from its heartbeats is elected again, in the next epoch.
+    epochs = [one["epoch"] for one in group.ask("events", "broker-a")]  # type: ignore[attr-defined]
+    assert len(epochs) >= 2
+    assert epochs == list(range(1, len(epochs) + 1)), "an epoch stands for one election"
 
     shell = group.shell()
     one = next(address for address in group.controllers if address != leader)
@@ -205,7 +209,7 @@ def test_a_broker_of_ours_and_one_of_apaches_take_each_others_place(tmp_path: Pa
         assert [one["epoch"] for one in group.ask("events", "broker-a")] == [1, 2, 3]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("raft", ["DLedger", "jRaft"])
+@pytest.mark.parametrize("raft", others_at_night(["DLedger", "jRaft"], ["DLedger"]))
 def test_brokers_of_ours_follow_apaches_controller(raft: str, tmp_path: Path) -> None:
     need("java", "mvn")
     address, controller = Apache.controller(tmp_path / "controller", raft)

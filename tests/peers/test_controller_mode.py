@@ -11,9 +11,9 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from orbitmq.broker.ha.in_sync import Lease
-from orbitmq.broker.ha.role import Role
 from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.broker.role.in_sync import Lease
+from orbitmq.broker.role.role import Role
 from orbitmq.controller.options import ControllerSettings
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
@@ -122,7 +122,7 @@ class Group:
 
 
 def role(server: BrokerServer) -> Role:
-    return server.broker.replication.role
+    return server.broker.role.current
 
 
 @pytest.fixture
@@ -246,6 +246,25 @@ async def test_an_operator_moves_the_master_and_nothing_acknowledged_is_lost(gro
     await until(lambda: log_of(first) == log_of(second))
 
 
+async def test_whom_an_operator_elects_begins_once_the_master_before_has_stopped(group: Group) -> None:
+    """That one has a lease, and does not hear of the election: it is cut off from the controller."""
+    first, second = await two(group)
+    assert group.controller is not None
+    mode = first.controller_mode
+    mode._controllers.call = AsyncMock(side_effect=NetError("cut off"))  # type: ignore[method-assign]
+    mode._controllers.beat = AsyncMock(side_effect=NetError("cut off"))  # type: ignore[method-assign]
+    mode.wake = lambda: None  # type: ignore[method-assign]
+    await group.pool.call(
+        group.controller.address, ControllerElectMaster("DefaultCluster", "broker-a", 2, True)
+    )
+    while role(second) is not Role.MASTER:
+        first_answers = role(first) is Role.MASTER and mode.may_answer
+        await asyncio.sleep(0.005)
+    assert not first_answers
+    assert not mode.machine.lease.holds(mode._now())
+    assert second.broker.role.epoch == 2
+
+
 async def test_a_log_that_went_another_way_is_cut_to_what_both_have(group: Group) -> None:
     first, second = await two(group)
     await group.send(first, b"both have it")
@@ -305,6 +324,72 @@ async def test_without_a_controller_a_master_stops_acknowledging_until_it_is_bac
     assert (await group.send(first, b"with a lease again")).code == ResponseCode.SUCCESS
 
 
+async def test_a_blind_master_acknowledges_what_all_members_hold_and_nothing_that_no_log_covers(
+    group: Group,
+) -> None:
+    first, second = await two(group, enableBlindMaster=True)
+    await group.send(first, b"with a lease")
+    await until(lambda: first.broker.role.able == {2})
+    epoch = first.broker.role.epoch
+    await group.stop_controller()
+    await until(lambda: first.broker.role.blind_since is not None)
+    assert (await group.send(first, b"without a lease")).code == ResponseCode.SUCCESS
+    assert log_of(first) == log_of(second), "acknowledged once both have it"
+    makes = UpdateAndCreateTopic("new", "TBW102", 4, 4, 6, "SINGLE_TAG", False)
+    with pytest.raises(BrokerRefused, match="no controller has answered") as refused:
+        await group.pool.call(first.address, makes)
+    assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    first_send = SendMessage("P", "unknown", "TBW102", 4, 0, 0, 1, 0, "", body=b"makes a topic")
+    with pytest.raises(BrokerRefused, match="unknown is not made"):
+        await group.pool.call(first.address, first_send)
+    await group.stop("two")
+    await until(lambda: first.broker.promise.lacks_member)
+    end = first.store.max_physical
+    with pytest.raises(BrokerRefused, match="not connected") as refused:
+        await group.send(first, b"2 could be elected without it")
+    assert (refused.value.code, first.store.max_physical) == (ResponseCode.SYSTEM_ERROR, end)
+    second = await group.start("two", enableBlindMaster=True)
+    await until(lambda: not first.broker.promise.lacks_member)
+    assert (await group.send(first, b"a slave that began anew follows again")).code == ResponseCode.SUCCESS
+    assert log_of(first) == log_of(second)
+    await group.stop("two")
+    await group.start_controller()
+    await until(lambda: first.broker.role.blind_since is None)
+    assert (role(first), first.broker.role.epoch) == (Role.MASTER, epoch)
+    await group.until_in_sync(1)
+    assert (await group.send(first, b"with a lease again")).code == ResponseCode.SUCCESS
+    second = await group.start("two", enableBlindMaster=True)
+    await group.until_in_sync(1, 2)
+    held = log_of(first)
+    await group.stop("one")
+    await until(lambda: role(second) is Role.MASTER)
+    assert log_of(second) == held
+    for body in (b"with a lease", b"without a lease", b"with a lease again"):
+        assert body in held
+
+
+async def test_a_blind_master_gives_up_its_role_where_a_controller_names_another(group: Group) -> None:
+    first, second = await two(group, enableBlindMaster=True)
+    await group.send(first, b"known")
+    await until(lambda: first.broker.role.able == {2})
+    # The controllers live; this master alone does not reach them.
+    mode = first.controller_mode
+    reaches = mode._controllers.call, mode._controllers.beat
+    away = AsyncMock(side_effect=NetError("cut off"))
+    mode._controllers.call = mode._controllers.beat = away  # type: ignore[method-assign]
+    await until(lambda: role(second) is Role.MASTER)
+    assert first.broker.role.blind_since is not None or role(first) is Role.UNKNOWN
+    for _ in range(3):
+        with contextlib.suppress(OrbitError):
+            assert (await group.send(first, b"2 does not have it")).code != ResponseCode.SUCCESS
+    assert (await group.send(second, b"of the new epoch")).code == ResponseCode.SUCCESS
+    mode._controllers.call, mode._controllers.beat = reaches  # type: ignore[method-assign]
+    await until(lambda: role(first) is Role.SLAVE)
+    await group.until_in_sync(1, 2)
+    await until(lambda: log_of(first) == log_of(second))
+    assert b"of the new epoch" in log_of(first)
+
+
 async def test_a_master_whose_lease_was_over_goes_on_with_what_members_lack_in_no_epoch_of_before(
     group: Group,
 ) -> None:
@@ -313,7 +398,7 @@ async def test_a_master_whose_lease_was_over_goes_on_with_what_members_lack_in_n
     """
     first, second = await two(group)
     await group.send(first, b"confirmed")
-    epoch = first.broker.replication.epoch
+    epoch = first.broker.role.epoch
     deafen(second)
     lonely = asyncio.create_task(group.send(first, b"nobody else has it"))
     await until(lambda: first.store.max_physical > second.store.max_physical)
@@ -321,7 +406,7 @@ async def test_a_master_whose_lease_was_over_goes_on_with_what_members_lack_in_n
     await until(lambda: role(first) is Role.UNKNOWN)
     await group.start_controller()
     await until(lambda: Role.MASTER in (role(first), role(second)))
-    assert max(one.broker.replication.epoch for one in (first, second)) > epoch
+    assert max(one.broker.role.epoch for one in (first, second)) > epoch
     with contextlib.suppress(OrbitError):
         assert (await lonely).code != ResponseCode.SUCCESS
     await group.until_in_sync(1, 2)
@@ -334,9 +419,9 @@ async def test_an_answer_that_would_leave_behind_the_lease_does_not_leave(group:
     await group.send(first, b"known")
     # As just after a pause of the process: it is master by what it knows, and its lease is over.
     mode = first.controller_mode
-    mode._try_change = AsyncMock()  # type: ignore[method-assign]
-    mode.lease = Lease(0)
-    mode._beat = AsyncMock()  # type: ignore[method-assign]
+    mode._try = AsyncMock()  # type: ignore[method-assign]
+    mode.machine.lease = Lease(0)
+    mode._membership.beat = AsyncMock()  # type: ignore[method-assign]
     with pytest.raises(NetError):
         await group.send(first, b"stored, not acknowledged")
     assert b"stored, not acknowledged" in log_of(first)
@@ -349,7 +434,7 @@ async def test_a_notice_of_a_stranger_changes_nothing(group: Group) -> None:
     assert (role(first), role(second)) == (Role.MASTER, Role.SLAVE)
     told = await group.pool.call(second.address, ExchangeBrokerHaInfo("127.0.0.1:1", 0, "127.0.0.1:1"))
     assert told.master_ha_address is None
-    assert second.broker.replication.ha_address == first.identity.ha_address
+    assert second.broker.role.ha_address == first.identity.ha_address
 
 
 async def test_with_fewer_members_than_the_least_nothing_is_stored(group: Group) -> None:
@@ -382,7 +467,7 @@ async def test_among_equals_the_smallest_priority_is_elected(group: Group) -> No
 async def test_slaves_that_have_all_join_no_sooner_than_the_next_look_at_the_set(group: Group) -> None:
     first = await group.start("one", checkSyncStateSetPeriod=3_600_000)
     await until(lambda: role(first) is Role.MASTER)
-    await until(lambda: bool(first.controller_mode._set_looked_ms))  # the first look is at once
+    await until(lambda: bool(first.controller_mode.machine._set_looked_ms))  # the first look is at once
     second = await group.start("two")
     for n in range(3):
         assert (await group.send(first, b"%d" % n)).code == ResponseCode.SUCCESS
@@ -492,7 +577,7 @@ async def test_a_group_begins_anew_on_a_new_store_and_goes_on_with_its_epochs(
     await group.start_controller()
     second = await group.start("two")
     await until(lambda: role(second) is Role.MASTER)
-    assert second.broker.replication.epoch == 3
+    assert second.broker.role.epoch == 3
     await group.send(second, b"of the new store")
     first = await group.start("one")
     await group.until_in_sync(1, 2)
@@ -509,15 +594,15 @@ async def test_clocks_that_are_set_elect_nobody_and_stop_nobody(
     for jump_s in (-3_600, 86_400):
         # Not time.time: gRPC makes deadlines of it, which its C part holds to the true clock.
         monkeypatch.setattr(time, "time_ns", lambda jump_s=jump_s: true_ns() + jump_s * 1_000_000_000)
-        beats = first.controller_mode.lease
-        await until(lambda beats=beats: first.controller_mode.lease != beats)  # type: ignore[misc]
+        beats = first.controller_mode.machine.lease
+        await until(lambda beats=beats: first.controller_mode.machine.lease != beats)  # type: ignore[misc]
         assert (await group.send(first, b"as before")).code == ResponseCode.SUCCESS
         # The next controller lives by the clock as it was set.
         await group.stop_controller()
         await group.start_controller()
         await group.until_in_sync(1, 2)
         assert (await group.send(first, b"under the next one")).code == ResponseCode.SUCCESS
-    assert first.broker.replication.epoch == 1
+    assert first.broker.role.epoch == 1
     monkeypatch.undo()
     await group.stop("one")
     await until(lambda: role(second) is Role.MASTER)

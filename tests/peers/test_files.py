@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.brokers import others_at_night
 from tests.needs import need
 from tests.peers import suites
 from tests.peers.apache import Apache
@@ -25,6 +26,7 @@ MOVES = [
         [("apache", "orbitmq"), ("orbitmq", "apache")], ["stop", "kill"]
     )
 ]
+ALWAYS = ("apache to orbitmq after a stop", "orbitmq to apache after a kill")
 SOON_ASKED = {"transactionTimeOut": 3000, "transactionCheckInterval": 3000, "transactionCheckMax": 1000}
 """The reader asks about what the writer left open after seconds, not after half a minute; and it goes on
 asking until a producer is there, however slow the machine."""
@@ -85,7 +87,7 @@ def _parameters(item: pytest.Item) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("case", suites.parameters(SUITE))
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("move", others_at_night(MOVES, ALWAYS))
 def test_files(
     move: str, case: str, moves: dict[str, Future[SuiteRun]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -77,6 +77,7 @@ def seen_under_load(kind: Any, folder: Path) -> Seen:
     return seen
 
 
+@pytest.mark.nightly
 def test_what_apache_tells_we_tell_under_the_same_names_and_labels(tmp_path: Path) -> None:
     need("java", "mvn")
     apaches = seen_under_load(Apache, tmp_path / "apache")

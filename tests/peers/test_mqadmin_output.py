@@ -25,7 +25,8 @@ from tests.peers.mqadmin_rows import LEFT_OUT, ROWS
 from tests.peers.mqadmin_shell import Printed, Shell, plain
 from tests.peers.orbitmq_process import OrbitMQ
 
-pytestmark = pytest.mark.timeout(600)
+# With every change, `test_mqadmin` has one verdict for each subject.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.nightly]
 
 TOPIC, GROUP, GONE, PRODUCER = "cmp_topic", "cmp_group", "cmp_gone", "cmp_producer"
 TOPICS = [

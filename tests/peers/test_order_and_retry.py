@@ -129,6 +129,7 @@ async def test_broadcasting_never_retries(cluster: OrbitMQ | Apache, java: Shell
     assert await dead_letters(cluster, group) is None
 
 
+@pytest.mark.nightly
 async def test_the_queues_of_an_ordered_consumer_that_died_go_on_elsewhere_in_order(
     orbitmq_server: OrbitMQ, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ from orbitmq.protocol.requests.pop import (
     PopReply,
 )
 from orbitmq.protocol.requests.send import SendMessageV2
+from tests.kit.brokers import others_at_night
 from tests.needs import need
 from tests.peers import suites
 from tests.peers.apache import Apache
@@ -42,6 +43,7 @@ MOVES = [
         [("apache", "orbitmq"), ("orbitmq", "apache"), ("orbitmq", "orbitmq")], ["stop", "kill"]
     )
 ]
+ALWAYS = ("orbitmq to orbitmq after a kill",)
 TOPIC, GROUP, ORDERED = "Pops", "PopGroup", "PopOrderGroup"
 QUEUES, MESSAGES = 4, 24
 INVISIBLE_MS = 50_000
@@ -248,7 +250,7 @@ def moves(
         yield {move: pool.submit(moved, move, tmp_path_factory.mktemp("pops"), stack) for move in wanted}
 
 
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("move", others_at_night(MOVES, ALWAYS))
 def test_what_was_popped_is_known_to_the_next_broker(
     moves: dict[str, Future[tuple[Left, Read]]], move: str
 ) -> None:

@@ -16,6 +16,7 @@ from tests.peers.machine import jars
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.mark.nightly
 def test_apache_is_killed_in_the_same_way_and_told_of_beside(tmp_path: Path) -> None:
     need("java", "mvn")
     home = jars(POM, "apache-5.4.0").parent

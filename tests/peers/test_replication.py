@@ -77,9 +77,16 @@ def first_segment(store: Path) -> int:
     return min(int(path.name) for path in (store / "commitlog").iterdir() if path.name.isdigit())
 
 
-@pytest.mark.parametrize(("master_make", "slave_make"), [("apache", "orbitmq"), ("orbitmq", "apache")])
+@pytest.mark.parametrize(
+    ("master_make", "slave_make", "kills"),
+    [
+        ("orbitmq", "apache", 1),
+        pytest.param("orbitmq", "apache", 2, marks=pytest.mark.nightly),
+        pytest.param("apache", "orbitmq", 2, marks=pytest.mark.nightly),
+    ],
+)
 def test_one_log_after_kills_in_the_middle_of_records(
-    tmp_path: Path, master_make: str, slave_make: str
+    tmp_path: Path, master_make: str, slave_make: str, kills: int
 ) -> None:
     sizes = random.Random(3)
     with ExitStack() as stack:
@@ -97,7 +104,7 @@ def test_one_log_after_kills_in_the_middle_of_records(
             send(100)
             slave.start()
             stack.callback(slave.kill)
-            for _ in range(2):
+            for _ in range(kills):
                 send(60)
                 slave.kill()
                 slave.start()

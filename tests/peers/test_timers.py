@@ -18,6 +18,7 @@ from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.records.message_cy import decode_records
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import RecallMessage, SendMessageV2
+from tests.kit.brokers import others_at_night
 from tests.needs import need
 from tests.peers import suites
 from tests.peers.apache import Apache
@@ -32,6 +33,7 @@ MOVES = [
         [("apache", "orbitmq"), ("orbitmq", "apache"), ("orbitmq", "orbitmq")], ["stop", "kill"]
     )
 ]
+ALWAYS = ("orbitmq to orbitmq after a kill",)
 TOPIC = "Timers"
 SETTINGS = {
     "recallMessageEnable": "true",
@@ -134,7 +136,7 @@ def moves(
         yield {move: pool.submit(moved, move, tmp_path_factory.mktemp("timers"), stack) for move in wanted}
 
 
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("move", others_at_night(MOVES, ALWAYS))
 def test_pending_timers_come_out_of_the_other_broker(moves: dict[str, Future[Moved]], move: str) -> None:
     due, there_ms, records = moves[move].result()
     came = [record.body.decode() for record in records]

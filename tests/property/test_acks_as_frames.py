@@ -112,7 +112,7 @@ def acknowledged(broker: RealBroker, begin: int, but: bytes | None = None) -> Co
     """Content of the records from a place in the log on, however many share one. Not those that hold
     `but`."""
     said: Counter[tuple[object, ...]] = Counter()
-    for record in broker.store.records_from(begin):
+    for record in broker.store.log.records(begin):
         if but is not None and but in record.body:
             continue
         body = json.loads(record.body)
@@ -165,9 +165,9 @@ def in_both_ways(alike: tuple[RealBroker, RealBroker], data: bytes, now: int = N
         records = [
             (one.topic, one.queue_id, one.queue_offset, one.sys_flag, one.born_timestamp, one.born_host,
              one.store_host, one.body, one.body_crc, one.properties, one.physical_offset - begin, one.size)
-            for one in broker.store.records_from(begin)
+            for one in broker.store.log.records(begin)
         ]  # fmt: skip
-        logs.append((answers, records, list(broker.store.drain_arrivals()), broker.broker.points.stored))
+        logs.append((answers, records, list(broker.store.arrivals.drain()), broker.broker.points.stored))
     assert logs[0] == logs[1]
 
 
@@ -216,7 +216,7 @@ def test_under_sync_flush_the_answers_wait_for_the_disk(tmp_path: Path) -> None:
     broker.broker.topics.put(TopicConfig(TOPIC, 4, 4, 6), NOW)
     broker.broker.topics.note_saved()
     broker.send(queue_id=0)
-    broker.store.flush_now()
+    broker.store.flushing.flush_now()
     data = frame(1, {"handle": POPS[0], "offset": 0})
     broker.read(data, at_once=False)  # the timers' queue is there from now on
     taken = broker.handle_acks(data, PEER, NOW)

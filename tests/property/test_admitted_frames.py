@@ -187,7 +187,7 @@ def test_frames_come_to_the_same_as_requests(brokers, items, damage) -> None:  #
     ours, _ = answered(brokers[0], data, at_once=True)
     theirs, _ = answered(brokers[1], data, at_once=False)
     assert told(ours) == told(theirs)
-    assert list(brokers[0].store.records_from(begin)) == list(brokers[1].store.records_from(begin))
+    assert list(brokers[0].store.log.records(begin)) == list(brokers[1].store.log.records(begin))
     assert brokers[0].broker.offsets.queues("CG", "TopicTest") == brokers[1].broker.offsets.queues(
         "CG", "TopicTest"
     )

@@ -26,14 +26,18 @@ REQUESTS = json.loads(
 )["requests"]
 IS_COMPILED = not batches_cy.__file__.endswith(".py")
 ENTRIES = st.tuples(
-    st.sampled_from(["UNIQ_KEY", "TAGS", "TAGS", "KEYS", "DELAY", "TRAN_MSG", "WAIT", "TAGSX", ""]),
+    st.sampled_from(
+        ["UNIQ_KEY", "TAGS", "TAGS", "KEYS", "DELAY", "TRAN_MSG", "WAIT", "TAGSX", "POP_CK", "CLUSTER", ""]
+    ),
     st.text("ab1Z-\x01\x00\u00fc", max_size=4),
 ).map("\x01".join)
 MESSAGES = st.tuples(
     st.integers(-(1 << 31), (1 << 31) - 1),
     st.binary(max_size=20) | st.sampled_from([bytes(600), b"x" * 5000]),
     st.lists(ENTRIES, max_size=3).map(lambda entries: "\x02".join(entries).encode())
-    | st.integers(32_700, 32_767).map(lambda n: b"K\x01" + b"x" * (n - 3) + b"\x02"),
+    | (st.integers(31_700, 31_760) | st.integers(32_700, 32_767)).map(
+        lambda n: b"K\x01" + b"x" * (n - 3) + b"\x02"
+    ),
 )
 BATCHES = st.fixed_dictionaries(
     {
@@ -120,7 +124,7 @@ def test_frames_come_to_the_same_as_requests(brokers, batches, damage) -> None: 
         broker.read(data, NOW + 1, at_once=at_once) for broker, at_once in ((first, True), (second, False))
     )
     assert ours == theirs
-    assert list(first.store.records_from(end)) == list(second.store.records_from(end))
+    assert list(first.store.log.records(end)) == list(second.store.log.records(end))
     assert known(first) == known(second)
 
 
@@ -158,7 +162,7 @@ def test_properties_before_a_checksum(brokers: tuple[RealBroker, RealBroker], pr
     )
     assert ours == theirs
     assert ours[1][0] == 0
-    first, second = (list(broker.store.records_from(end)) for broker in brokers)
+    first, second = (list(broker.store.log.records(end)) for broker in brokers)
     assert len(first) == 2
     assert first == second
 

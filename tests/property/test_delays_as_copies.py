@@ -69,16 +69,16 @@ def wait_and_come(broker: RealBroker, waiting: list[dict[str, Any]], now: int, *
             segment = store.structures.log.segments[-1]
             at, bits = one["damage"]
             segment.view[stored.physical_offset - segment.start + at % stored.size] ^= bits
-    store.flush_now()
+    store.flushing.flush_now()
     come_from = store.max_physical
-    reserve = store.reserve
+    reserve = store.appending.reserve
     if not at_once:
-        store.reserve = lambda now_ms: None  # type: ignore[method-assign]
+        store.appending.reserve = lambda now_ms: None  # type: ignore[method-assign]
     delay.deliver_due(now)
-    store.reserve = reserve  # type: ignore[method-assign]
-    store.flush_now()
+    store.appending.reserve = reserve  # type: ignore[method-assign]
+    store.flushing.flush_now()
     delay.deliver_due(now + 10_000)
-    store.flush_now()
+    store.flushing.flush_now()
     broker.broker.stats.add_up()
     ends = {
         (topic, queue_id): store.max_offset(topic, queue_id)
@@ -89,7 +89,7 @@ def wait_and_come(broker: RealBroker, waiting: list[dict[str, Any]], now: int, *
         come_from - first,
         bytes(store.structures.log.read(come_from, store.max_physical - come_from)),
         ends,
-        *(dict(delay.positions), delay.skipped, delay.snapshot()(), store.last_record),
+        *(dict(delay.positions), delay.skipped, delay.snapshot()(), store.newest.physical_offset),
         {topic: dict(types) for topic, types in broker.broker.stats.by_type.items()},
     )
 
@@ -97,7 +97,7 @@ def wait_and_come(broker: RealBroker, waiting: list[dict[str, Any]], now: int, *
 @on_lasting_brokers
 @given(st.lists(WAITING, min_size=1, max_size=6), st.integers(0, 3))
 def test_copies_are_what_comes_one_by_one(brokers, waiting, later) -> None:  # type: ignore[no-untyped-def]
-    now = brokers[0].store.last_timestamp_ms + 1000 + later
+    now = brokers[0].store.newest.timestamp_ms + 1000 + later
     first, second = (
         wait_and_come(broker, waiting, now, at_once=at_once)
         for broker, at_once in zip(brokers, (True, False), strict=True)

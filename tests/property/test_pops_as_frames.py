@@ -146,7 +146,7 @@ def test_frames_come_to_the_same_as_requests(brokers, read, damage) -> None:  # 
 
 def acks_since(broker: RealBroker, begin: int) -> Any:
     """Content of the records that are not check points, and the number of those."""
-    points = sum(b'"reviveTime"' in record.body for record in broker.store.records_from(begin))
+    points = sum(b'"reviveTime"' in record.body for record in broker.store.log.records(begin))
     return points, acknowledged(broker, begin, but=b'"reviveTime"')
 
 
@@ -196,7 +196,7 @@ def test_what_was_popped_leaves_whatever_fails_behind_it(  # type: ignore[no-unt
         return works(*values)
 
     if fails == "reserve":
-        monkeypatch.setattr(broker.store, "reserve", fail)
+        monkeypatch.setattr(broker.store.appending, "reserve", fail)
         behind = frame(21, {"handle": POPS[0], "offset": 1})
     else:
         monkeypatch.setattr(broker.store, "append", append_and_fail_from_now_on)
@@ -211,7 +211,7 @@ def test_what_was_popped_leaves_whatever_fails_behind_it(  # type: ignore[no-unt
 
 def test_what_fails_behind_pops_is_in_the_log(brokers, monkeypatch, caplog) -> None:  # type: ignore[no-untyped-def]
     broker = brokers[0]
-    monkeypatch.setattr(broker.store, "reserve", lambda now: 1 // 0)
+    monkeypatch.setattr(broker.store.appending, "reserve", lambda now: 1 // 0)
     data = pop(20, next(GROUPS), {"queue_id": 0}) + frame(21, {"handle": POPS[0], "offset": 1})
     assert broker.handle_pops(data, PEER, NOW) is not None
     assert "ZeroDivisionError" in caplog.text

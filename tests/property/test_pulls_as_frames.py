@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.handling.call import Outcome, Wait
+from orbitmq.handling.call import Outcome, Peer, Wait
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.heartbeat import (
     ConsumeFromWhere,
@@ -111,6 +111,15 @@ def _subscribe(rules: Any, model: MessageModel, text: str, version: int) -> None
     rules.clients.register_consumer(data, "one", PEER, NOW, notifies=False, with_subscriptions=True)
 
 
+def _stray(rules: Any) -> None:
+    """Another member with another filter, which is newer."""
+    wanted = [SubscriptionData(topic="TopicTest", sub_string="TagB", sub_version=9)]
+    data = ConsumerData("Here", subscription_data_set=wanted)
+    rules.clients.register_consumer(
+        data, "stray", Peer(2, PEER.host, PEER.address), NOW, notifies=False, with_subscriptions=True
+    )
+
+
 def _topic(rules: Any, **fields: int) -> None:
     rules.topics.put(TopicConfig(topic_name="TopicTest", **fields), NOW)
 
@@ -133,6 +142,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "the group is gone": lambda rules: rules.groups.delete("Here", NOW),
     "not this topic": lambda rules: rules.groups.set_readable("Here", "TopicTest", False, NOW),
     "other tags": lambda rules: _subscribe(rules, MessageModel.CLUSTERING, "TagB", 2),
+    "a member with other tags": _stray,
     "to every member": lambda rules: _subscribe(rules, MessageModel.BROADCASTING, "*", 3),
     "nobody is here": lambda rules: rules.clients.connection_closed(PEER.connection_id),
     "three at a time": lambda rules: _option(rules, "maxTransferCountOnMessageInMemory", 3),

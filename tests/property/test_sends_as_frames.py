@@ -38,7 +38,7 @@ PROPERTIES = st.lists(ENTRIES, max_size=4).map(
 )
 LONG = st.tuples(
     st.sampled_from(["", "DELAY\x011\x02", "TRAN_MSG\x01true\x02PGROUP\x01PG\x02", "__SHARDINGKEY\x01k\x02"]),
-    st.integers(32_500, 32_780),
+    st.integers(31_500, 31_780) | st.integers(32_700, 32_780),
 ).map(lambda one: f"{one[0]}UNIQ_KEY\x017F000001ABCD\x02K\x01{'x' * one[1]}\x02")
 """Properties near their limit of 32,767 bytes, which those of the broker count for."""
 MAX_BODY = 70_000
@@ -92,7 +92,7 @@ def test_frames_come_to_the_same_as_requests(brokers, sends, damage) -> None:  #
             for broker, at_once in ((first, True), (second, False))
         )
         assert ours == theirs
-    assert list(first.store.records_from(end)) == list(second.store.records_from(end))
+    assert list(first.store.log.records(end)) == list(second.store.log.records(end))
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every send goes the general path")
@@ -111,5 +111,5 @@ def test_usual_sends_are_taken(brokers: tuple[RealBroker, RealBroker], propertie
     broker.read_sends(data, NOW + 1)  # makes the queue, which no fast path does
     broker.broker.topics.note_saved()
     assert broker.taken_bytes(data * 3, NOW + 1) == 3 * len(data)
-    for record in list(broker.store.records_from(0))[-3:]:
+    for record in list(broker.store.log.records(0))[-3:]:
         assert (b"__CRC32#\x01" in record.properties) == broker.store.options.enabled_append_prop_crc

@@ -51,7 +51,7 @@ def become(root: Path, messages: Sequence[dict[str, Any]], *, at_once: bool, **s
     world = TimerWorld(root, **settings)
     store = world.store
     if not at_once:
-        store.reserve = lambda now_ms: None  # type: ignore[method-assign]
+        store.appending.reserve = lambda now_ms: None  # type: ignore[method-assign]
     try:
         for one in messages:
             world.now += one["later"]
@@ -79,7 +79,7 @@ def become(root: Path, messages: Sequence[dict[str, Any]], *, at_once: bool, **s
             *(world.timer.queue_offset, world.timer.metrics.pending_by_topic, world.timer.metrics.lost),
         ]
         world.run(world.now + 5000, step_ms=500)
-        return [*states, [(record.topic, record.body) for record in store.records_from(0)]]
+        return [*states, [(record.topic, record.body) for record in store.log.records(0)]]
     finally:
         world.kill()
 

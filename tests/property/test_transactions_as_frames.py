@@ -108,12 +108,10 @@ class Reading:
         """Records that came into the log, but for op records; and what those name."""
         records = [
             record
-            for record in self.broker.store.records_from(self.seen)
+            for record in self.broker.store.log.records(self.seen)
             if record.physical_offset >= self.seen
         ]
-        of_half = {
-            record.physical_offset: record.queue_offset for record in self.broker.store.records_from(0)
-        }
+        of_half = {record.physical_offset: record.queue_offset for record in self.broker.store.log.records(0)}
         rest: list[object] = [
             (
                 *(record.topic, record.queue_id, record.queue_offset, record.flag, record.sys_flag),
@@ -187,7 +185,7 @@ def brokers(
         for what in ("DELAY\x011\x02", "DELAY\x0118\x02", "TRAN_MSG\x01true\x02PGROUP\x01PG\x02"):
             for _ in range(2):
                 broker.send(properties=f"{what}UNIQ_KEY\x017F000001ABCD\x02", sys_flag=4 * ("TRAN" in what))
-        broker.store.flush_now()
+        broker.store.flushing.flush_now()
         broker.broker.topics.note_saved()
     yield pair[0], pair[1]
     for broker in pair:
@@ -204,7 +202,7 @@ def test_frames_come_to_the_same_as_requests(brokers, reads) -> None:  # type: i
         assert first.read(items) == second.read(items)
         for broker in brokers:
             broker.broker.topics.note_saved()
-            broker.store.flush_now()
+            broker.store.flushing.flush_now()
         ours, theirs = first.log(), second.log()
         assert ours[0] == theirs[0]
         assert sorted(ours[1]) == sorted(theirs[1])

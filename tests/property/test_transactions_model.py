@@ -161,7 +161,7 @@ class Transactions(RuleBasedStateMachine):
     def write(self, flushes: bool, saves: bool) -> None:
         """Brings log and tables to the disk."""
         if flushes:
-            self.world.real.store.flush_now()
+            self.world.real.store.flushing.flush_now()
             self.on_disk = copy.deepcopy(self.model)
         if saves:
             self.world.save()

@@ -97,9 +97,9 @@ def s3() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=["orbitmq", "apache"])
+@pytest.fixture(params=["orbitmq", pytest.param("apache", marks=pytest.mark.nightly)])
 def server(request: pytest.FixtureRequest) -> Server:
-    """OrbitMQ, then Apache's broker where it can run."""
+    """OrbitMQ, and at night Apache's broker; a test with `BOTH_SERVERS` has both in every run."""
     found: Server = request.getfixturevalue("orbitmq_server" if request.param == "orbitmq" else "apache")
     return found
 

@@ -1,9 +1,9 @@
 """The archive under kill -9 of its driver, of its workers and of the broker: every message once, always.
 
-CI kills a few times. `ORBITMQ_ARCHIVE_KILLS=50` does it as often as that, over the folder
-`ORBITMQ_ARCHIVE_KILLS_DIR`, where a run that was interrupted goes on. With `ORBITMQ_ARCHIVE_MASTER=
-local-cluster[2,1,512]` executors are killed as well, which then are processes of their own; with `processes`
-tasks run in a pool of processes in place of Spark, and fifty kills take minutes.
+CI kills a few times, with a pool of processes in place of Spark (`processes`): a JVM is most of the time that
+a kill costs. `make nightly` kills with Spark. `ORBITMQ_ARCHIVE_KILLS=50` does it as often as that, over the
+folder `ORBITMQ_ARCHIVE_KILLS_DIR`, where a run that was interrupted goes on. With `ORBITMQ_ARCHIVE_MASTER=
+local-cluster[2,1,512]` executors are killed as well, which then are processes of their own.
 `ORBITMQ_ARCHIVE_SEED` repeats the choices of a run.
 """
 
@@ -38,9 +38,11 @@ from tests.peers.machine import REPOSITORY
 from tests.spark.archive_process import WITHOUT_SPARK, Pool, WithoutSpark
 from tests.spark.conftest import create_topic
 
-CI_KILLS = 3
+CI_KILLS = 4
 KILLS = int(os.environ.get("ORBITMQ_ARCHIVE_KILLS", "0")) or CI_KILLS
-MASTER = os.environ.get("ORBITMQ_ARCHIVE_MASTER", "local[2]")
+MASTER = os.environ.get("ORBITMQ_ARCHIVE_MASTER", "")
+"""Spark's master, or `processes`, for a run that is asked for."""
+MASTERS = [MASTER] if MASTER else [WITHOUT_SPARK, pytest.param("local[2]", marks=pytest.mark.nightly)]
 TOPIC = "killed"
 QUEUES = 4
 PATIENCE_S = 600
@@ -55,8 +57,9 @@ Message = tuple[int, int]
 class Scene:
     """A broker, somebody who sends, an archive, and what has become of them so far."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, master: str) -> None:
         self.folder = folder
+        self.master = master
         self.lake = folder / "lake"
         self.broker = LocalBroker(folder / "store", own_process=True, timeout_seconds=PATIENCE_S)
         self.archive: subprocess.Popen[bytes] | None = None
@@ -70,7 +73,7 @@ class Scene:
         self._book.write_text(json.dumps(self.done))
 
     def start_archive(self) -> None:
-        arguments = [self.broker.namesrv, TOPIC, str(self.lake), MASTER]
+        arguments = [self.broker.namesrv, TOPIC, str(self.lake), self.master]
         with (self.folder / "archive.log").open("ab") as log:
             self.archive = subprocess.Popen(
                 [sys.executable, "-m", "tests.spark.archive_process", *arguments],
@@ -174,7 +177,7 @@ def kill_driver(scene: Scene) -> None:
 
 def kill_worker(scene: Scene) -> None:
     """A Python worker, or the daemon that forks them; the task that it runs fails."""
-    _kill_one_of(scene, "spawn_main" if MASTER == WITHOUT_SPARK else "pyspark.daemon")
+    _kill_one_of(scene, "spawn_main" if scene.master == WITHOUT_SPARK else "pyspark.daemon")
 
 
 def kill_executor(scene: Scene) -> None:
@@ -222,7 +225,7 @@ def await_commit(scene: Scene, commits: int) -> None:
 
 def kill_something(scene: Scene) -> None:
     """In every way as often as is its share, in no order."""
-    ways = [way for way in WAYS if way != "executor" or "cluster" in MASTER]
+    ways = [way for way in WAYS if way != "executor" or "cluster" in scene.master]
     fewest = min(scene.done[way] // SHARES[way] for way in ways)
     way = random.choice([way for way in ways if scene.done[way] // SHARES[way] == fewest])
     WAYS[way](scene)
@@ -281,16 +284,17 @@ def stored(broker: LocalBroker) -> dict[Message, bytes]:
     return found
 
 
+@pytest.mark.parametrize("master", MASTERS)
 def test_every_message_once_whatever_is_killed(
-    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    master: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if MASTER != WITHOUT_SPARK:
+    if master != WITHOUT_SPARK:
         request.getfixturevalue("java_for_spark")
     folder = Path(os.environ.get("ORBITMQ_ARCHIVE_KILLS_DIR", tmp_path))
     seed = int(os.environ.get("ORBITMQ_ARCHIVE_SEED", random.randrange(1 << 30)))
     random.seed(seed)
     print(f"ORBITMQ_ARCHIVE_SEED={seed}")
-    scene = Scene(folder)
+    scene = Scene(folder, master)
     with scene.broker:
         create_topic(scene.broker, TOPIC, QUEUES)
         before = len(stored(scene.broker))
@@ -310,7 +314,7 @@ def test_every_message_once_whatever_is_killed(
         assert sender.acknowledged > 0
         check_at_rest(scene)
         setup = JobSetup(scene.broker.namesrv)
-        if MASTER == WITHOUT_SPARK:
+        if master == WITHOUT_SPARK:
             monkeypatch.setattr(running, "run_tasks", Pool().run_tasks)
             setup = WithoutSpark(scene.broker.namesrv)
         else:

@@ -201,6 +201,11 @@ DEFECTS: list[tuple[Callable[[StoreFiles], None], str, str, str]] = [
 ]
 
 
+def spark_jobs(spark: SparkSession) -> int:
+    """The jobs that Spark has begun."""
+    return int(spark.sparkContext._jsc.sc().dagScheduler().nextJobId())
+
+
 @pytest.fixture(scope="module")
 def result(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> AuditResult:
     """One audit of many stores: two sound ones, and one per defect."""
@@ -217,7 +222,11 @@ def result(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Aud
     no_unit(killed)
     (killed.root / "abort").write_bytes(b"1")
     (killed.root / "checkpoint").write_bytes(at_ms.to_bytes(8, "big") * 2 + bytes(4080))
-    return run(AuditOptions((str(folder / "*"),), split_bytes=40_000))
+    jobs = spark_jobs(spark)
+    done = run(AuditOptions((str(folder / "*"),), split_bytes=40_000))
+    # Each job costs CPU time, however little there is to read.
+    assert spark_jobs(spark) - jobs <= 40, "the checks go over the same joins more than once"
+    return done
 
 
 def of_store(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from orbitmq.spark.read.columns import NAMES, arrow_schema
 from orbitmq.spark.read.options import ReadOptions
 from orbitmq.spark.read.planning import ranges_to_read
 from orbitmq.spark.read.pulling import QueuePuller, refuse_loss
+from tests.kit.brokers import BOTH_SERVERS
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
 from tests.spark.plain_scanner import PlainScanner
 
@@ -49,6 +50,7 @@ def says(read: Callable[[], Any]) -> str:
     return str(caught.value)
 
 
+@BOTH_SERVERS
 def test_every_column(server: Server, topic: str, read: Read) -> None:
     before = datetime.datetime.now(datetime.UTC).replace(tzinfo=None) - datetime.timedelta(seconds=1)
     publish(server, topic, [Outgoing(b"no properties", 2), *orders()])

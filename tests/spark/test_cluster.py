@@ -1,5 +1,7 @@
-"""The sink, both sources and three jobs on a cluster of real processes: the driver, a master, two workers and
-their executors; beside OrbitMQ, and beside Apache's broker."""
+"""The sink and the source on a cluster of real processes: a driver, a master, two workers, their executors.
+
+At night three jobs as well, beside OrbitMQ and beside Apache's broker.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,22 @@ from tests.spark.test_audit import crc, healthy
 pytestmark = pytest.mark.timeout(1800)
 
 
+@pytest.mark.parametrize("server", ["orbitmq"], indirect=True)
+def test_a_topic_is_written_read_and_followed(
+    spark_cluster: SparkCluster, server: Server, topic: str, tmp_path: Path
+) -> None:
+    given = {"namesrv": server.namesrv, "topic": topic, "group": f"{topic}_files"}
+    assert spark_cluster.run("driver.py", folder=str(tmp_path), parts=3, **given) == {
+        "batch": [1000, 1000, 1000],
+        "executors": 2,
+        "files": [1000, 1000],
+        "micro_batches": 3,
+        "lag": 0,
+        "committed": True,
+    }
+
+
+@pytest.mark.nightly
 def test_a_topic_is_written_read_followed_archived_and_replayed(
     spark_cluster: SparkCluster, server: Server, topic: str, tmp_path: Path
 ) -> None:

@@ -16,9 +16,11 @@ from tests.peers.machine import REPOSITORY, free_port
 
 pytestmark = pytest.mark.timeout(900)
 
-LONG = os.environ.get("ORBITMQ_LONG") == "1"
-STEPS = ("1. ", "2. ", "3. ", "4. ", "5. ", "6. ") if LONG else ("2. ", "3. ")
-"""Where something new begins to run: the broker, who sends. ORBITMQ_LONG=1 takes all others, too."""
+STEPS = [
+    "3. ",
+    *(pytest.param(step, marks=pytest.mark.nightly) for step in ("1. ", "2. ", "4. ", "5. ", "6. ")),
+]
+"""Where something new begins to run. By the third one, the broker and those that send run."""
 
 
 def command(folder: Path, ports: Sequence[int], *more: str) -> list[str]:
@@ -51,26 +53,19 @@ def processes_that_name(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.nightly)])
 @pytest.mark.usefixtures("java_for_spark")
-def test_the_demo_and_the_demo_again(tmp_path: Path, ports: tuple[int, int]) -> None:
-    """The second one up to its stream, where it is interrupted; ORBITMQ_LONG=1 lets it end."""
-    given = command(tmp_path, ports, "--rows=3000")
-    first = subprocess.run(given, capture_output=True, text=True)
-    assert first.returncode == 0, first.stdout + first.stderr
-    runs = [first.stdout]
-    if LONG:
-        second = subprocess.run(given, capture_output=True, text=True)
-        assert second.returncode == 0, second.stdout + second.stderr
-        runs.append(second.stdout)
-    for printed in runs:
-        assert "flights archived: 3,000" in printed
-        assert "lag of group flights-archive, as every admin tool sees it: 0" in printed
-        assert printed.count("every aircraft's flights are in one queue, in order") == 2
-    runs.append(interrupted(given, "6. "))
-    for printed in runs:
-        assert "acknowledged by the broker: 3,000" in printed
-        assert "flights in the Parquet files: 3,000" in printed
-    assert f"{3000 * (len(runs) - 1):,} messages of earlier runs" in runs[-1]
+def test_the_demo_and_the_demo_again(times: int, tmp_path: Path, ports: tuple[int, int]) -> None:
+    """Again, it counts what earlier runs have left."""
+    for before in range(times):
+        run = subprocess.run(command(tmp_path, ports, "--rows=3000"), capture_output=True, text=True)
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "acknowledged by the broker: 3,000" in run.stdout
+        assert "flights in the Parquet files: 3,000" in run.stdout
+        assert "flights archived: 3,000" in run.stdout
+        assert "lag of group flights-archive, as every admin tool sees it: 0" in run.stdout
+        assert run.stdout.count("every aircraft's flights are in one queue, in order") == 2
+        assert (f"{3000 * before:,} messages of earlier runs" in run.stdout) == (before > 0)
     assert sorted(path.name for path in (tmp_path / "flights.parquet").glob("origin=*")) == [
         "origin=EWR",
         "origin=JFK",

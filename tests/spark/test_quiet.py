@@ -1,7 +1,10 @@
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.nightly  # a JVM of its own
 def test_a_job_starts_spark_without_noise() -> None:
     """In a process of its own: a JVM that runs already has said what it says."""
     script = """

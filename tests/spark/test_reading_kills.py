@@ -52,6 +52,7 @@ def pieces(checkpoint: Path) -> list[Path]:
     return sorted((checkpoint / PIECES).glob("*.parquet"))
 
 
+@pytest.mark.nightly  # another JVM; an audit breaks off and goes on in `test_offline`
 def test_an_audit_that_was_killed_looks_at_the_rest_of_a_store(spark: SparkSession, tmp_path: Path) -> None:
     store = healthy(tmp_path / "store")
     for number in range(MESSAGES):
@@ -89,6 +90,7 @@ def damage_unseen(store: StoreFiles, physical_offset: int) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+@pytest.mark.nightly  # another JVM; below, a search breaks off and goes on in the session of all tests
 def test_a_search_that_was_killed_looks_at_the_rest_of_a_lake(spark: SparkSession, tmp_path: Path) -> None:
     store = StoreFiles(tmp_path / "store")
     for number in range(100):

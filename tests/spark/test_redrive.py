@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +15,17 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from orbitmq import Admin
+from orbitmq.admin.dead_letters.asked import Asked
+from orbitmq.admin.dead_letters.journal import RedriveJournal, Run
+from orbitmq.admin.dead_letters.redrive import Redrive
 from orbitmq.cli.app import run as run_command
 from orbitmq.spark.jobs.dlq.audit import Audit
 from orbitmq.spark.jobs.dlq.running import DlqOptions
 from orbitmq.spark.jobs.dlq.running import run as run_dlq
 from orbitmq.spark.jobs.job import JobSetup
 from orbitmq.spark.read.cluster import Cluster
+from tests.kit.dead_letters import origin, plant
 from tests.spark.conftest import Outgoing, Server, create_topic, ends, publish
 from tests.spark.test_resend_jobs import CutOff, billing, cut_off, dlq_options, orders, stored
 
@@ -48,12 +56,14 @@ def test_a_selection_goes_back_once_and_the_audit_says_so(
         dlq_options(orbitmq_server, billing, redrive=True, audit=audit, where=options.where, dry_run=True)
     )
     assert (dry.selected, dry.homeless, dry.sent) == (3, 1, 0)
+    assert dry.topics == {f"invoices_{billing}": 2}
     done = run_dlq(options)
     assert (done.selected, done.homeless, done.sent) == (3, 1, 2)
     rows = stored(spark, orbitmq_server, f"invoices_{billing}")
     assert [row["keys"] for row in rows] == ["k1", "k0"]
     assert born_over_seconds(rows) >= AS_CLOCKS_GO, "one a second"
-    assert rows[1].properties["orbitmq.redriven"] == f"{0:032X}"
+    [letter] = [row for row in stored(spark, orbitmq_server, f"%DLQ%{billing}") if row["keys"] == "k0"]
+    assert rows[1].properties["orbitmq.redriven"] == letter.offsetMsgId
     assert "RETRY_TOPIC" not in rows[1].properties
     table = Audit(audit).table(spark).orderBy("keys").collect()
     assert [(row["keys"], row.result, row.sentAt is not None) for row in table] == [
@@ -153,7 +163,7 @@ def test_what_a_consumer_gave_up_is_a_letter_and_goes_back(
     given = {"namesrv": server.namesrv, "subscribe": topic}
     rows = spark.read.format("orbitmq").options(**given).load().orderBy("storeTimestamp").collect()
     assert [(bytes(row.body), row["keys"]) for row in rows] == [(b"poison", "k"), (b"poison", "k")]
-    assert rows[1].properties["orbitmq.redriven"] == f"{1:032X}"
+    assert rows[1].properties["orbitmq.firstMessageId"] == f"{1:032X}"
     assert rows[1].reconsumeTimes == 0
 
 
@@ -191,3 +201,54 @@ def born_over_seconds(rows: list[Any]) -> float:
     """From the first message that left to the last one."""
     born = [millis(row.bornTimestamp) for row in rows]
     return (max(born) - min(born)) / 1000
+
+
+def test_the_console_and_the_job_at_once_send_each_letter_once(
+    spark: SparkSession, orbitmq_server: LocalBroker, tmp_path: Path
+) -> None:
+    """Each has a journal of its own; the second one at a letter finds it sent, whichever that is."""
+    create_topic(orbitmq_server, "shared_redrive", queues=1)
+    letters = origin("shared_redrive", exception="Timeout", exceptionAttempt="3", colour="blue")
+    asyncio.run(plant(orbitmq_server.namesrv, "shared_group", 60, letters))
+
+    async def by_console() -> Run:
+        journal = RedriveJournal(tmp_path / "redrives.sqlite3")
+        async with Admin(orbitmq_server.namesrv) as admin:
+            console = Redrive(admin, "here", journal)
+            run = await console.carry_out(await console.begin("shared_group", Asked(rate=20), "ann"))
+        journal.close()
+        return run
+
+    options = dlq_options(orbitmq_server, "shared_group", redrive=True, audit=str(tmp_path / "audit"))
+    with ThreadPoolExecutor(1) as threads:
+        console = threads.submit(asyncio.run, by_console())
+        done = run_dlq(options)
+        run = console.result()
+    assert run.state == "done"
+    assert run.counts.get("sent", 0) + done.sent == 60
+    rows = stored(spark, orbitmq_server, "shared_redrive")
+    assert Counter(row["keys"] for row in rows) == Counter(f"l-{number}" for number in range(60))
+    for row in rows:
+        mine = {name: text for name, text in row.properties.items() if name.startswith(("o", "exc", "col"))}
+        assert mine.pop("orbitmq.write").startswith("redrive/%DLQ%shared_group|")
+        assert mine.pop("orbitmq.redriven") != row.properties["UNIQ_KEY"]
+        assert mine == {
+            "colour": "blue",
+            "orbitmq.replays": "1",
+            "orbitmq.firstMessageId": f"{int(row['keys'][2:]):032X}",
+        }
+    create_topic(orbitmq_server, "%RETRY%shared_group", queues=1)
+    later = run_dlq(
+        dlq_options(orbitmq_server, "shared_group", redrive=True, audit=str(tmp_path / "other"), to="retry")
+    )
+    assert (later.selected, later.homeless, later.sent, later.already_there) == (60, 0, 0, 60)
+
+
+def test_a_letter_that_was_sent_again_often_enough_stays(orbitmq_server: LocalBroker, tmp_path: Path) -> None:
+    create_topic(orbitmq_server, "often_redriven", queues=1)
+    again = [{"orbitmq.replays": "3"}, {"orbitmq.replays": "2"}, {"orbitmq.replays": "x"}]
+    for number, more in enumerate(again):
+        asyncio.run(plant(orbitmq_server.namesrv, "often", 1, origin("often_redriven", **more), start=number))
+    options = dlq_options(orbitmq_server, "often", redrive=True, audit=str(tmp_path / "audit"))
+    done = run_dlq(options)
+    assert (done.too_often, done.selected, done.sent) == (1, 2, 2)

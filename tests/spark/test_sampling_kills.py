@@ -22,6 +22,7 @@ from orbitmq.spark.jobs.job import JobSetup
 from orbitmq.spark.jobs.lag import LagOptions
 from orbitmq.spark.jobs.lag import run as run_lag
 from orbitmq.spark.jobs.sampling import LEFT_SECONDS
+from tests.kit.brokers import others_at_night
 from tests.peers.machine import REPOSITORY
 from tests.spark.conftest import Outgoing, create_topic, publish
 from tests.spark.test_lag import commit
@@ -56,7 +57,7 @@ def unfinished(folder: Path) -> list[Path]:
     return list(folder.glob("_*"))
 
 
-@pytest.mark.parametrize("job", ["lag", "availability"])
+@pytest.mark.parametrize("job", others_at_night(["lag", "availability"], ["lag"]))
 def test_a_run_that_was_killed_is_gone_on_with(
     spark: SparkSession, orbitmq_server: LocalBroker, tmp_path: Path, job: str
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from tests.kit.brokers import BOTH_SERVERS
 from tests.spark.conftest import Server
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def read(spark: SparkSession, server: Server, topic: str) -> list[Any]:
     return rows
 
 
+@BOTH_SERVERS
 def test_every_part_of_a_message_arrives(
     spark: SparkSession, server: Server, topic: str, tmp_path: Path
 ) -> None:

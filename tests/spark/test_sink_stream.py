@@ -25,11 +25,12 @@ from tests.spark.killing import kill
 from tests.spark.test_sink_once import stored
 
 LONG = "ORBITMQ_SINK_KILLS"
-KILLS = int(os.environ.get(LONG, "2"))
+KILLS = int(os.environ.get(LONG, "1"))
 ROWS_A_FILE = 240
 PATIENCE_SECONDS = 300
 
 
+@pytest.mark.nightly  # two JVMs; tasks and batches die in one session in `test_sink_once`
 @pytest.mark.timeout(PATIENCE_SECONDS * (KILLS + 2))
 def test_a_stream_that_is_killed_again_and_again_sends_every_row_once(
     java_for_spark: None, server: Server, tmp_path: Path

@@ -122,3 +122,27 @@ def test_a_table_with_a_location_is_of_a_store_s_files(
         spark.sql(f"INSERT INTO {table} VALUES (0, 'EU', CAST('three' AS BINARY))")
     spark.sql(f"DROP TABLE {table}")
     assert (server.data_dir / "commitlog").is_dir(), "the files are the broker's, not Spark's"
+
+
+@pytest.mark.parametrize("server", ["orbitmq"], indirect=True)
+def test_a_data_frame_cannot_be_written_to_a_table_of_a_topic_but_a_topic_to_a_table_of_files(
+    spark: SparkSession, server: Server, topic: str, table: str
+) -> None:
+    publish(server, topic, [Outgoing(b"one")])
+    options = f"namesrv '{server.namesrv}', subscribe '{topic}', columns 'body'"
+    spark.sql(f"CREATE TABLE {table} USING orbitmq OPTIONS ({options})")
+    more = spark.createDataFrame([(bytearray(b"two"),)], "body binary")
+    for write in (
+        lambda: more.write.format("orbitmq").mode("append").saveAsTable(table),
+        lambda: more.write.insertInto(table),
+        lambda: more.writeTo(table).append(),
+    ):
+        with pytest.raises(Exception, match="neither a column topic nor the option topic"):
+            write()
+    assert spark.table(table).count() == 1
+    copy = f"{table}_copy"
+    try:
+        spark.table(table).write.saveAsTable(copy)
+        assert [bytes(row.body) for row in spark.table(copy).collect()] == [b"one"]
+    finally:
+        spark.sql(f"DROP TABLE IF EXISTS {copy}")

@@ -1,12 +1,14 @@
 """Jobs that write, as commands, under kill -9: the same command once more does the rest, and nothing twice.
 
-The killed process is the driver with its JVM and workers, while it is at work. The archive has a test of its
-own.
+The killed process is the driver with its JVM and workers, while all of them are at work in it: a JVM for each
+would take minutes. The archive has a test of its own.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,10 +27,9 @@ if TYPE_CHECKING:
     from orbitmq.testing import LocalBroker
 
 MESSAGES = 150
-ENOUGH = 40
-"""Messages after which a job is killed that sends slowly."""
-SMALL = ["--master", "local[1]", "--memory", "512m", "--conf", "spark.sql.shuffle.partitions=2"]
-SLOWLY = ["--rate", "40"]
+SLOWLY = ["--rate", "1"]
+"""So that they are amid their messages while the others begin, on a busy machine as well."""
+ALL_ONCE = Counter(f"k{number}" for number in range(MESSAGES))
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -39,65 +40,56 @@ def keys(spark: SparkSession, server: LocalBroker, topic: str) -> Counter[str]:
     return Counter(row["keys"] for row in source.load().collect())
 
 
-ALL_ONCE = Counter(f"k{number}" for number in range(MESSAGES))
+def job(server: LocalBroker, name: str, *options: object) -> list[str]:
+    return ["job", name, "-n", server.namesrv, *map(str, options)]
 
 
-def kill_while_it_sends(
-    spark: SparkSession, server: LocalBroker, topic: str, tmp_path: Path, job: str, *options: str
+@pytest.mark.nightly  # another JVM; each job is cut off and carried on in the session of its own tests
+@pytest.mark.parametrize("server", ["orbitmq"], indirect=True)
+def test_a_replay_a_redrive_a_deduplication_and_a_table_of_traces(
+    spark: SparkSession, server: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
-    """Kills a job amid what it sends to a topic; the same command once more sends the rest."""
-    again = ["job", job, "-n", server.namesrv, *options]
-    begun = [*again, *SLOWLY, *SMALL]
-    kill_when(lambda: ends(server, topic) >= ENOUGH, tmp_path / "log", "orbitmq", *begun)
-    assert ENOUGH <= ends(server, topic) < MESSAGES
-    assert run_command(again) == 0
-    assert keys(spark, server, topic) == ALL_ONCE
-
-
-@pytest.mark.parametrize("server", ["orbitmq"], indirect=True)
-def test_a_replay(spark: SparkSession, server: LocalBroker, topic: str, tmp_path: Path) -> None:
-    target = f"{topic}_again"
-    create_topic(server, target)
+    replayed, redriven, once, traces = (f"{topic}_{name}" for name in ("again", "redriven", "once", "traces"))
+    letters, doubled = f"%DLQ%{redriven}", f"{topic}_doubled"
+    for name in (replayed, redriven, once, traces, letters, doubled):
+        create_topic(server, name)
     publish(server, topic, [Outgoing(b"order", n % 4, {"KEYS": f"k{n}"}) for n in range(MESSAGES)])
-    where = ["--topic", topic, "--to", target, "--checkpoint", str(tmp_path / "checkpoint")]
-    kill_while_it_sends(spark, server, target, tmp_path, "replay", *where)
+    dead = [{"KEYS": f"k{n}", "UNIQ_KEY": f"{n:032X}", "RETRY_TOPIC": redriven} for n in range(MESSAGES)]
+    publish(server, letters, [Outgoing(b"x", n % 4, one) for n, one in enumerate(dead)])
+    twice = [Outgoing(b"order", n % 4, {"KEYS": f"k{n % MESSAGES}"}) for n in range(2 * MESSAGES)]
+    publish(server, doubled, twice)
+    publish(server, traces, [pub(f"m{number}") for number in range(MESSAGES)])
+    places = {name: tmp_path / name for name in ("replay", "audit", "dedup", "tables")}
+    again = [
+        job(server, "replay", "--topic", topic, "--to", replayed, "--checkpoint", places["replay"]),
+        job(server, "dlq", "--pattern", letters, "--redrive", "--audit", places["audit"]),
+        job(server, "trace", "--trace-topic", traces, "--tables", places["tables"]),
+        job(server, "dedup", "--topic", doubled, "--to-topic", once, "--checkpoint", places["dedup"]),
+    ]
+    begun = [[*again[0], *SLOWLY], [*again[1], *SLOWLY], again[2], [*again[3], "--follow", "1"]]
+    signs: list[Callable[[], bool]] = [
+        lambda: ends(server, replayed) > 0,
+        lambda: ends(server, redriven) > 0,
+        (places["tables"] / "checkpoint" / "offsets" / "0").exists,
+        # Between the first message of a batch and its commit, most likely: the commit takes longer.
+        lambda: ends(server, once) > 0,
+    ]
 
+    def all_have_begun() -> bool:
+        """One after the other, for Spark gives a Python process ten seconds to start."""
+        while signs and signs[0]():
+            del signs[0]
+            (tmp_path / str(len(begun) - len(signs))).touch()
+        return not signs
 
-@pytest.mark.parametrize("server", ["orbitmq"], indirect=True)
-def test_a_redrive(spark: SparkSession, server: LocalBroker, topic: str, tmp_path: Path) -> None:
-    letters = f"%DLQ%{topic}"
-    create_topic(server, letters)
-    own = {"RETRY_TOPIC": topic}
-    publish(
-        server,
-        letters,
-        [Outgoing(b"x", n % 4, {"KEYS": f"k{n}", "UNIQ_KEY": f"{n:032X}"} | own) for n in range(MESSAGES)],
-    )
-    where = ["--pattern", letters, "--redrive", "--audit", str(tmp_path / "audit")]
-    kill_while_it_sends(spark, server, topic, tmp_path, "dlq", *where)
-
-
-@pytest.mark.parametrize("server", ["orbitmq"], indirect=True)
-def test_a_deduplication(spark: SparkSession, server: LocalBroker, topic: str, tmp_path: Path) -> None:
-    """Between the first message of a batch and its commit, most likely: the commit takes longer."""
-    target = f"{topic}_once"
-    create_topic(server, target)
-    sent = [Outgoing(b"order", n % 4, {"KEYS": f"k{n % MESSAGES}"}) for n in range(2 * MESSAGES)]
-    publish(server, topic, sent)
-    where = ["--topic", topic, "--to-topic", target, "--checkpoint", str(tmp_path / "checkpoint")]
-    again = ["job", "dedup", "-n", server.namesrv, *where]
-    kill_when(lambda: ends(server, target) > 0, tmp_path / "log", "orbitmq", *again, "--follow", "1", *SMALL)
-    publish(server, topic, sent)
-    assert run_command(again) == 0
-    assert keys(spark, server, target) == ALL_ONCE
-
-
-@pytest.mark.parametrize("server", ["orbitmq"], indirect=True)
-def test_a_table_of_traces(spark: SparkSession, server: LocalBroker, topic: str, tmp_path: Path) -> None:
-    tables = tmp_path / "tables"
-    publish(server, topic, [pub(f"m{number}") for number in range(MESSAGES)])
-    again = ["job", "trace", "-n", server.namesrv, "--trace-topic", topic, "--tables", str(tables)]
-    kill_when((tables / "checkpoint" / "offsets" / "0").exists, tmp_path / "log", "orbitmq", *again, *SMALL)
-    assert run_command(again) == 0
-    rows = spark.read.parquet(str(tables / "records")).select("msgId").collect()
+    words = ("tests.spark.writing_process", str(tmp_path), json.dumps(begun))
+    kill_when(all_have_begun, tmp_path / "log", *words)
+    for target in (replayed, redriven):
+        assert 0 < ends(server, target) < MESSAGES
+    publish(server, doubled, twice)
+    for words in again:
+        assert run_command(words) == 0
+    for target in (replayed, redriven, once):
+        assert keys(spark, server, target) == ALL_ONCE
+    rows = spark.read.parquet(str(places["tables"] / "records")).select("msgId").collect()
     assert Counter(row.msgId for row in rows) == Counter(f"m{number}" for number in range(MESSAGES))

@@ -9,8 +9,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from orbitmq.access import Access, access_flags, context_of, credentials_of
+from orbitmq.access import Access, context_of, credentials_of
 from orbitmq.client.core.options import ProducerOptions
+from orbitmq.flags import access_flags
 from orbitmq.protocol.remoting.signing import Credentials
 from tests.certificates import Authority
 

@@ -3,8 +3,8 @@
     async with Admin("127.0.0.1:9876") as admin:
         route = await admin.topic_route("flights")
 
-Each command is one file in `orbitmq.admin.commands`: the function, and its decorator `@command` for the
-command line. The questions that programs ask most are methods of `Admin`.
+Each module is a subject; its functions take the `Admin`. The questions that programs ask most are methods of
+`Admin` as well. The commands in `orbitmq.cli.admin` are a thin layer over both.
 """
 
 from orbitmq.admin.admin import BrokerAt, NoBroker

@@ -13,9 +13,13 @@ from orbitmq.access import context_of, credentials_of
 from orbitmq.net.address import default_namesrv, parse_address, parse_addresses
 from orbitmq.net.errors import BadAddress
 from orbitmq.net.name_servers import NameServers
+from orbitmq.net.near_names import near_topics
 from orbitmq.net.pool import ConnectionPool
+from orbitmq.net.server_kinds import wrong_server
 from orbitmq.protocol.bodies.route import ClusterInfo, TopicRouteData
-from orbitmq.protocol.errors import OrbitError, RequestNotSupported
+from orbitmq.protocol.errors import OrbitError, RequestNotSupported, TopicNotExist
+from orbitmq.protocol.help_pages import did_you_mean
+from orbitmq.protocol.records.compression import DEFAULT_MAX_INFLATED_BYTES
 from orbitmq.protocol.requests.route import GetBrokerClusterInfo, GetRouteinfoByTopic
 from orbitmq.protocol.schema.declare import Reply, Request
 
@@ -54,7 +58,8 @@ class Admin:
     """An operator's connections.
 
     `namesrv` is `host:port`, several with `;` between; empty: NAMESRV_ADDR of the environment, else
-    127.0.0.1:9876. One that answers is enough to ask. Keys and `tls` are as those of producers.
+    127.0.0.1:9876. One that answers is enough to ask. Keys and `tls` are as those of producers. Bodies that
+    were compressed are inflated up to `max_inflated_body_bytes`.
     """
 
     def __init__(
@@ -66,7 +71,9 @@ class Admin:
         secret_key: str | None = None,
         security_token: str | None = None,
         tls: bool | ssl.SSLContext = False,
+        max_inflated_body_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
     ) -> None:
+        self.max_inflated_body_bytes = max_inflated_body_bytes
         self.namesrv = parse_addresses(namesrv or default_namesrv())
         self.timeout_ms = timeout_ms
         self._pool = ConnectionPool(
@@ -89,8 +96,13 @@ class Admin:
         await self._pool.close()
 
     async def call(self, address: str, request: Request[ReplyT]) -> ReplyT:
-        """One question to one server. Raises BrokerRefused and NetError."""
-        return await self._pool.call(address, request, self.timeout_ms)
+        """One question to one server. Raises BrokerRefused and NetError, WrongServer among them."""
+        try:
+            return await self._pool.call(address, request, self.timeout_ms)
+        except RequestNotSupported:
+            if (wrong := await wrong_server(self._pool, address, request, self.timeout_ms)) is not None:
+                raise wrong from None
+            raise
 
     async def ask(self, request: Request[ReplyT]) -> ReplyT:
         """One question to the first name server that answers. Raises NoNameServer, BrokerRefused."""
@@ -172,8 +184,16 @@ class Admin:
         return found
 
     async def route(self, topic: str) -> TopicRouteData:
-        """The route of a topic. Raises TopicNotExist."""
-        return (await self.ask(GetRouteinfoByTopic(topic))).body
+        """The route of a topic. Raises TopicNotExist, with the names of topics that are like it."""
+        try:
+            return (await self.ask(GetRouteinfoByTopic(topic))).body
+        except TopicNotExist as error:
+            near = await near_topics(self._names, topic)
+            if not near:
+                raise
+            first, *rest = (error.remark or "").splitlines() or [""]
+            remark = "\n".join([first + did_you_mean(near), *rest])
+            raise TopicNotExist(error.code, remark, error.address) from None
 
     async def brokers_of(self, topic: str) -> list[BrokerAt]:
         """One broker of every group that has queues of a topic: the master, if it lives."""

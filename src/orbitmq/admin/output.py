@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
-import click
+from orbitmq.admin.results import values_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,19 @@ class Column:
     """The values are ms since 1970; 0 and less are no time."""
 
 
+def columns(names: str, *, times: str = "", **heads: str) -> list[Column]:
+    """Columns by their names in JSON, with blanks between.
+
+    A head is given by the column's name; without one it is the name in words. `times` are ms since 1970.
+    """
+    of_times = times.split()
+    return [Column(name, heads.get(name) or _in_words(name), name in of_times) for name in names.split()]
+
+
+def _in_words(name: str) -> str:
+    return re.sub("[A-Z]", lambda found: f" {found[0].lower()}", name).capitalize()
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """A table."""
@@ -29,6 +47,19 @@ class Rows:
     rows: Sequence[Sequence[Any]]
     note: str = ""
     """A line below it, for people only."""
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], results: Sequence[Any], note: str = "", **paths: str) -> Rows:
+        """A row for each result of `admin`, with its values that are named as the columns.
+
+        For columns with other names `paths` has the attribute, with dots between attributes of attributes.
+        """
+        if not results:
+            return cls(columns, [], note)
+        kind: Any = type(results[0])
+        known = values_of(kind)
+        wanted = [paths.get(one.key) or known[one.key].path for one in columns]
+        return cls(columns, [[attrgetter(path)(one) for path in wanted] for one in results], note)
 
     def as_json(self) -> Any:
         """A list of objects."""
@@ -72,7 +103,7 @@ class Facts:
         """One line each, the values under each other."""
         width = max(map(len, self.values), default=0)
         for name, value in self.values.items():
-            click.echo(f"{name:<{width}}  {_shown(value, Column(name, name, name in self.times))}")
+            print(f"{name:<{width}}  {_shown(value, Column(name, name, name in self.times))}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +119,66 @@ class Done:
 
     def print(self) -> None:
         """The line."""
-        click.echo(self.text)
+        print(self.text)
 
 
-Result = Rows | Facts | Done
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One of several things that take sentences to say: a head, lines below it, and what to do."""
+
+    head: str
+    lines: Sequence[str]
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Numbered items, readable on a narrow screen."""
+
+    items: Sequence[Item]
+    values: Sequence[Mapping[str, Any]]
+    """The same for programs."""
+    note: str = ""
+
+    def as_json(self) -> Any:
+        """A list of objects."""
+        return [dict(one) for one in self.values]
+
+    def print(self) -> None:
+        """Wrapped at the width of the terminal; whole lines for a pipe."""
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+
+        def say(text: str, first: str, rest: str) -> None:
+            print(
+                textwrap.fill(
+                    text,
+                    max(40, width),
+                    initial_indent=first,
+                    subsequent_indent=rest,
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+            )
+
+        for number, item in enumerate(self.items, start=1):
+            mark = f"{number}. "
+            rest = " " * len(mark)
+            say(item.head, mark, rest)
+            for line in item.lines:
+                say(line, f"{rest}- ", f"{rest}  ")
+            if item.advice:
+                say(item.advice, f"{rest}> ", f"{rest}  ")
+        if self.note:
+            print(self.note)
+
+
+Result = Rows | Facts | Done | Items
 
 
 def show(result: Result, as_json: bool) -> None:
     """Prints a result."""
     if as_json:
-        click.echo(json.dumps(result.as_json(), ensure_ascii=False, indent=2))
+        print(json.dumps(result.as_json(), ensure_ascii=False, indent=2))
     else:
         result.print()
 

@@ -6,14 +6,12 @@ import importlib
 import logging
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import orbitmq.broker as broker_package
-from orbitmq.broker.acting.escape import EscapeStore
 from orbitmq.broker.assignment.request_modes import RequestModes
-from orbitmq.broker.auth.config_values import first_user, own_credentials
 from orbitmq.broker.auth.gate import guard
 from orbitmq.broker.auth.permissions import PUB
 from orbitmq.broker.auth.records import RecordAccess
@@ -22,26 +20,31 @@ from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.client.locks import QueueLocks
 from orbitmq.broker.client.outbox import Outbox
 from orbitmq.broker.config import BrokerConfig
+from orbitmq.broker.delay.destinations import Destinations
 from orbitmq.broker.delay.level_delivery import DelayDelivery
 from orbitmq.broker.delay.levels import DelayLevels
 from orbitmq.broker.delay.timer import Timers
+from orbitmq.broker.delay.undelivered import Undelivered
 from orbitmq.broker.filter.filters import FilterTable
-from orbitmq.broker.ha.epochs import Epochs
-from orbitmq.broker.ha.links import Links
-from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.ha.replication import REFUSED_BY_SLAVES, Replication, flow_control
-from orbitmq.broker.ha.role import RoleRequests
+from orbitmq.broker.lite.changes import SubscriptionChanges
+from orbitmq.broker.lite.events import LiteEvents
+from orbitmq.broker.lite.expiry import LiteExpiry
+from orbitmq.broker.lite.pops import LitePops
+from orbitmq.broker.lite.subscriptions import LiteSubscriptions
+from orbitmq.broker.mastership.acting import ActingWork
+from orbitmq.broker.mastership.mastership import Mastership
+from orbitmq.broker.metadata.deletions import Deletions
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.routes import RouteTable
 from orbitmq.broker.metadata.snapshots import Snapshot
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.offset.offsets import IsGone, OffsetTable
+from orbitmq.broker.offset.offsets import LMQ_FILE, IsGone, OffsetTable
 from orbitmq.broker.offset.upkeep import ExpiredOffsets, SlowReaders
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.broker.pop.ack_handlers import ACK_BEGINS, PopAckTables, ack_many, handle_ack_frames
 from orbitmq.broker.pop.acks import PopAcks
-from orbitmq.broker.pop.acting import ActingReviver
 from orbitmq.broker.pop.check_points import CheckPoints
 from orbitmq.broker.pop.frames import POP_BEGINS, handle_pop_frames
 from orbitmq.broker.pop.handlers import PopTables
@@ -55,6 +58,13 @@ from orbitmq.broker.pop.timers import TimerProgress, TimerQueue
 from orbitmq.broker.pull.broadcasts import BroadcastOffsets
 from orbitmq.broker.pull.handlers import PULL_BEGINS, PullFastPath, PullTables
 from orbitmq.broker.registry import handlers
+from orbitmq.broker.role.blind import REFUSED_WHILE_BLIND, refuse
+from orbitmq.broker.role.epochs import Epochs
+from orbitmq.broker.role.links import Links
+from orbitmq.broker.role.promise import Promise
+from orbitmq.broker.role.role import RoleRequests
+from orbitmq.broker.role.state import RoleState
+from orbitmq.broker.send.admission import Admission
 from orbitmq.broker.send.frames import (
     BATCHES_BEGIN,
     FRAMES_BEGIN,
@@ -64,20 +74,18 @@ from orbitmq.broker.send.frames import (
 from orbitmq.broker.send.handlers import send_many
 from orbitmq.broker.send.tables import SendTables
 from orbitmq.broker.stats.counters import BrokerStats
+from orbitmq.broker.stats.passed_over import PassedOver
 from orbitmq.broker.transaction.check_back import CheckBack
 from orbitmq.broker.transaction.handlers import TransactionTables, end_many
-from orbitmq.broker.transaction.recovery import TransactionLoading
 from orbitmq.broker.transaction.transactions import Transactions
 from orbitmq.handling.call import BoundHandler, Call, FastPath, Peer, Result, Signal
+from orbitmq.handling.credentials import first_user, own_credentials
 from orbitmq.handling.dirty_tables import DirtyTables
-from orbitmq.protocol.bodies.offset import ActedFor
-from orbitmq.protocol.handles.pop import REVIVE_GROUP
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
-from orbitmq.store import MessageStore, PendingMessage, StoreFigures
-from orbitmq.store.timer.check_point import TimerMark
+from orbitmq.store import MessageStore, StoreFigures
 
 log = logging.getLogger(__name__)
 
@@ -116,20 +124,24 @@ class Broker:
         self.new_unique_id = new_unique_id
         self.figures = figures
         links = Links()
-        self.promise = Promise(settings, store, links)
-        self.replication = Replication(settings, store, links, now)
-        self.replication.own_addresses = frozenset((identity.address, identity.ha_address))
-        self.replication.slave_id = identity.broker_id
+        self.role = RoleState(settings, identity.broker_id, (identity.address, identity.ha_address))
+        self.promise = Promise(settings, store, links, self.role)
+        self.replication = Replication(settings, store, links, self.role, now)
         self.role_requests = RoleRequests()
         self.epochs = Epochs()
         self.dirty_tables = DirtyTables()
         self.outbox = Outbox()
         self.topics = TopicTable(identity, settings, self.dirty_tables, now)
+        self.admission = Admission(identity, settings, self.topics)
+        self.deletions = Deletions(self.dirty_tables)
+        self.topics.on_made = self._topic_made
         self.groups = GroupTable(settings, self.dirty_tables, now)
         self.offsets = OffsetTable(self.dirty_tables, now, settings.consumer_offset_update_version_step)
+        if settings.enable_lmq:
+            self.offsets.FILE = LMQ_FILE
         self.clients = ClientTable(self.outbox)
         self.filters = FilterTable(settings, self.dirty_tables, now)
-        store.filter_with(self.filters.bit_map)
+        store.structures.extension.bits_of = self.filters.bit_map
         self.broadcasts = BroadcastOffsets(settings, self.clients, self.offsets, store)
         self.slow_readers = SlowReaders(settings, self.groups, self.offsets, store)
         self.expired_offsets = ExpiredOffsets(settings, self.clients, self.offsets, store)
@@ -141,17 +153,26 @@ class Broker:
         self.delay = DelayDelivery(
             self.levels, store, self.dirty_tables, now, settings.delay_offset_update_version_step
         )
+        self.passed = self.delay.passed = PassedOver()
+        self.delay.undelivered = undelivered = Undelivered(self.topics)
+        self.delay.destinations = destinations = Destinations(self.topics, self.deletions)
         self._make_config(now)
         self.stats = BrokerStats(identity.cluster, now)
         self.stats.is_system = self.topics.is_system
         self.delay.on_delivered = self.stats.put_delivered
         self._make_transactions(now)
-        self.timer = Timers(settings, store, self.dirty_tables, self.stats, now)
+        self.timer = Timers(
+            settings, store, self.dirty_tables, self.stats, now, undelivered, self.passed, destinations
+        )
         self.modes = RequestModes(
             self.dirty_tables, settings.default_message_request_mode, settings.default_pop_share_queue_num
         )
         self.routes = RouteTable(identity.name, has_name_servers=bool(settings.namesrv_addr))
         self._make_pop(now)
+        self._make_lite(now)
+        self.check_back.passed = self.reviver.passed = self.passed
+        self.mastership: Mastership = _Tables(self)[Mastership]
+        self.acting = ActingWork(self.mastership)
 
     def _make_config(self, now: int) -> None:
         identity, settings = self.identity, self.settings
@@ -168,6 +189,7 @@ class Broker:
         self.transactions = Transactions(
             identity, settings, self.store, self.offsets, self.stats, self.dirty_tables, now
         )
+        self.transactions.deletions = self.deletions
         self.check_back = CheckBack(
             identity, settings, self.transactions, self.topics, self.clients, self.outbox, now
         )
@@ -191,12 +213,30 @@ class Broker:
         self.held_notices = HeldCalls(settings)
         self.timer_progress = TimerProgress(self.timer, store)
         self.reviver = Reviver(identity, settings, topics, groups, offsets, in_flight, records, store)
+        self.reviver.deletions = self.pop_acks.deletions = self.pops.deletions = self.deletions
         self.timer.ask_about_pops(self.reviver.has_worked_up)
-        self.acting_reviver: ActingReviver | None = None
-        """Of a slave that acts for its master."""
-        self.has_lost_pops = False
-        """True after the log was cut: offsets may have moved over pops whose check points are gone with it.
-        Those of the next master count."""
+
+    def _make_lite(self, now: int) -> None:
+        settings, groups, offsets, store = self.settings, self.groups, self.offsets, self.store
+        self.held_lite = HeldCalls(settings)
+        self.lite_subscriptions = subscriptions = LiteSubscriptions()
+        self.lite_events = LiteEvents(settings, subscriptions, groups, offsets, self.held_lite, store)
+        self.lite_pops = LitePops(settings, groups, offsets, subscriptions, self.lite_events, store)
+        self.lite_changes = SubscriptionChanges(
+            settings, groups, offsets, subscriptions, self.lite_events, self.lite_pops, self.outbox, store
+        )
+        self.lite_expiry = LiteExpiry(
+            settings, self.topics, groups, offsets, subscriptions, self.lite_pops, store, now
+        )
+
+    def _topic_made(self, topic: str) -> None:
+        consumers = self.clients.consumers
+
+        def runs(group: str) -> bool:
+            members = consumers.get(group)
+            return members is not None and not members.is_broadcasting
+
+        self.offsets.begin_anew(topic, runs)
 
     def _forget_pops(self, is_gone: IsGone) -> None:
         self.order.remove(is_gone)
@@ -219,182 +259,36 @@ class Broker:
                 self.order,
                 self.modes,
                 self.timer.metrics,
+                self.deletions,
             )
         }
 
     def start(self, now: int) -> None:
         """Makes what every broker has; call once, after the tables were loaded."""
+        self.deletions.keep(self.store.of_this_log)
         self.topics.add_system_topics(now)
         self.groups.add_system_groups(now)
         for credentials in (first_user(self.settings), own_credentials(self.settings)):
             if credentials is not None:
                 self.auth.ensure_super_user(credentials.access_key, credentials.secret_key)
-        if not self.replication.is_slave:
-            self._start_deliveries()
-
-    def _start_deliveries(self) -> None:
-        self.delay.start()
-        self.timer.start(list(self.topics.by_name))
-
-    def hold_deliveries(self) -> None:
-        """Stops deliveries and decisions of earlier messages: a slave may have acted for this broker."""
-        self.delay.is_held = self.timer.is_held = self.check_back.is_held = self.reviver.is_held = True
-        self.transactions.held_to = self.transactions.end
-
-    def resume_deliveries(self) -> None:
-        """Starts again what `hold_deliveries` has stopped."""
-        self.delay.is_held = self.timer.is_held = self.check_back.is_held = self.reviver.is_held = False
-        self.transactions.held_to = 0
-
-    def adopt(self, acted: ActedFor, now: int) -> None:
-        """Does nothing again that a slave has done in place of its master, be that this broker or not."""
-        self._did_elsewhere(acted)
-        moved = self.transactions.were_moved(acted.halves_to, now)
-        if moved:
-            log.info("%d half messages were moved to other masters meanwhile", moved)
-
-    def begin_acting(self, escape: EscapeStore, now: int) -> Iterator[None]:
-        """Takes up, in place of a master that is away, what the log says is open, a slice at a step; what is
-        due goes into `escape`. The store has opened the files of timers anew before.
-        """
-        self.delay.stop()
-        self.delay.start()
-        before = self.delay.acted or ActedFor()
-        # Its master may not know of the work that it did the last time.
-        self._did_elsewhere(before)
-        self.acting_reviver = ActingReviver(self.reviver)
-        self.timer.open(now, cast("Any", escape))
-        self.timer.start(list(self.topics.by_name))
-        self.transactions.forget()
-        loading = TransactionLoading(self.transactions, self.settings, self.store, self.offsets)
-        yield from loading.run(now)
-        end = self.store.max_physical
-        acted = ActedFor(True, end, before.timers_to, before.halves_to, before.points_to)
-        self.delay.note_acted(acted, soon=False)
-
-    def _did_elsewhere(self, acted: ActedFor) -> None:
-        self.timer.were_delivered_elsewhere(acted.log_end, acted.timers_to)
-        self.reviver.elsewhere = acted.log_end, acted.points_to
-
-    def take_due_pop(self, message: PendingMessage) -> None:
-        """Takes a record of POP that is due, and that the master would store in the revive topic now."""
-        if self.acting_reviver is not None:
-            self.acting_reviver.take(message)
-
-    def revive_acting(self, now: int) -> bool:
-        """Goes on with popped messages in place of the master; true if a copy waits to leave."""
-        reviver = self.acting_reviver
-        if reviver is None:
-            return False
-        reviver.run(now, self.timer.delivered_to_ms)
-        return bool(reviver.outbox)
-
-    def note_acting(self, *, is_open: bool = True, soon: bool = False) -> None:
-        """Notes how far timers and pops got in place of the master; `soon` where messages have left."""
-        acted = self.delay.acted
-        if acted is None:
-            return
-        delivered_to_ms = self.timer.delivered_to_ms
-        timers_to, points_to = max(acted.timers_to, delivered_to_ms), acted.points_to
-        if self.acting_reviver is not None:
-            points_to = max(points_to, self.acting_reviver.worked_up_to_ms(delivered_to_ms))
-        noted = replace(acted, is_open=is_open, timers_to=timers_to, points_to=points_to)
-        if noted != acted:
-            self.delay.note_acted(noted, soon=soon)
-
-    def end_acting(self) -> None:
-        """Lets go of that work. The next one who does it begins where the files of timers say, as if nobody
-        had, and passes over what `delay.acted` says was done.
-        """
-        self.note_acting(is_open=False, soon=True)
-        self.timer.close()
-        self.delay.stop()
-        self.transactions.forget()
-        self.acting_reviver = None
-
-    def end_mastership(self, now: int) -> TimerMark | None:
-        """Lets go of the work that only a master does; gives where timers stopped, for the store."""
-        mark = self.timer.stop(now)
-        self.timer.close()
-        self.delay.stop()
-        self.transactions.forget()
-        self.check_back.forget(now)
-        self.points.forget()
-        self.in_flight.forget(now)
-        self.reviver.forget()
-        self.timer_progress.forget()
-        return mark
+        if not self.role.is_slave:
+            self.mastership.start()
 
     def held_signals(self) -> list[Signal]:
         """The signals of all pops and notifications that are held."""
-        return self.held_pops.signals() + self.held_notices.signals()
-
-    def truncate(self, physical_offset: int, now: int) -> int:
-        """Cuts the log, and has offsets of groups and positions of delayed messages follow; gives where it
-        ends. See `MessageStore.truncate_to`.
-        """
-        self.timer.close()
-        end = self.store.truncate_to(physical_offset, now)
-        self._bound_offsets(now)
-        self.has_lost_pops = True
-        self.delay.follow_truncation()
-        self.dirty_tables.mark(self.offsets.NAME)
-        return end
-
-    def _bound_offsets(self, now: int) -> None:
-        """Takes groups back to the ends of their queues.
-
-        An offset beyond one was committed where the log went further. A group that kept it would skip what is
-        stored here from now on.
-        """
-        for group, topic, queues in list(self.offsets):
-            # Revival notes the last record that it has finished, others the next one that they want.
-            after_last = 1 if group == REVIVE_GROUP else 0
-            for queue_id, queue_offset in list(queues.items()):
-                end = self.store.queue_end(topic, queue_id) - after_last
-                if queue_offset > end:
-                    log.info("%s of %s:%d goes back, %d to %d", group, topic, queue_id, queue_offset, end)
-                    self.offsets.store(group, topic, queue_id, end, now)
-
-    def begin_mastership(self, now: int) -> Iterator[None]:
-        """Takes up a master's work where the log and the tables say that it stands, a slice at a step. The
-        store has opened the files of timers anew before.
-        """
-        self._adopt_topics(now)
-        self._bound_offsets(now)
-        self.offsets.for_master.clear()
-        self.topics.begin_epoch(self.replication.epoch, now)
-        self.timer.open(now)
-        self._start_deliveries()
-        yield from self._load_transactions(now)
-        if self.delay.acted is not None:
-            self.adopt(self.delay.acted, now)
-
-    def _adopt_topics(self, now: int) -> None:
-        """Makes topics anew whose messages came with the log, and which the table of the master before had
-        not brought here yet: without them nobody could read these messages.
-        """
-        for topic in self.store.topics():
-            if self.topics.get(topic) is None and not self.topics.is_system(topic):
-                queues = max(self.store.queue_ids(topic), default=0) + 1
-                self.topics.ensure(topic, queues, now)
-                log.warning("topic %s is known from its messages alone: made with %d queues", topic, queues)
+        return self.held_pops.signals() + self.held_notices.signals() + self.held_lite.signals()
 
     def recover(self, now: int) -> Iterator[None]:
         """Recovers the work that the log holds, a slice at a step; call once, after `start`.
 
         A slave leaves it to its master: it begins with all this when it is started as one.
         """
-        if not self.replication.is_slave:
-            yield from self._load_transactions(now)
-
-    def _load_transactions(self, now: int) -> Iterator[None]:
-        loading = TransactionLoading(self.transactions, self.settings, self.store, self.offsets)
-        yield from loading.run(now)
+        if not self.role.is_slave:
+            yield from self.mastership.load_transactions(now)
 
     def stop(self, now: int) -> None:
         """Stores what is in memory only; call once, before the tables are saved for the last time."""
-        if not self.replication.is_slave:
+        if not self.role.is_slave:
             self.points.store_all(now)
             self.store.timer_mark = self.timer.stop(now)
 
@@ -412,19 +306,21 @@ class Broker:
         self.clients.connection_closed(connection_id)
         self.held_pops.connection_closed(connection_id)
         self.held_notices.connection_closed(connection_id)
+        self.held_lite.connection_closed(connection_id)
 
     def drain_woken(self) -> Sequence[Signal]:
         """The signals of held calls that may go on. Cheap: asked after every turn."""
-        pops, notices, routes = self.held_pops, self.held_notices, self.routes
-        if not (pops.woken or notices.woken or routes.woken):
+        pops, notices, lite, routes = self.held_pops, self.held_notices, self.held_lite, self.routes
+        if not (pops.woken or notices.woken or lite.woken or routes.woken):
             return ()
-        return pops.drain_woken() + notices.drain_woken() + routes.drain_notified()
+        return pops.drain_woken() + notices.drain_woken() + lite.drain_woken() + routes.drain_notified()
 
     def run_pop_timers(self, now: int) -> None:
         """Stores check points that were in memory for long enough, and wakes those whose ordered queues are
         free by the clock. Call every 100 ms or so.
         """
         self.points.run(now)
+        self.lite_pops.release(now)
         if self.settings.enable_notify_after_pop_order_lock_release:
             for topic, group, queue_id in self.order.drain_released(now):
                 self.held_pops.wake(topic, group, queue_id)
@@ -466,10 +362,13 @@ class Broker:
             FastPath((ACK_BEGINS,), partial(handle_ack_frames, tables[PopAckTables]), AckMessage.CODE),
         )
         bound = handlers.bind(tables)
-        if self.replication.is_slave:
+        if self.role.is_slave:
             for request in REFUSED_BY_SLAVES:
                 bound[request.CODE] = _refuse
             return bound, {}, [taker for taker in takers if taker.code == PullMessage.CODE]
+        if self.promise.is_blind:
+            for refused in REFUSED_WHILE_BLIND:
+                bound[refused.CODE] = partial(refuse, self.role)
         return bound, many, takers
 
 

@@ -61,8 +61,9 @@ class MasterTables:
         """Forgets what a master said that may not be this one, and that does not count yet."""
         self._held = self._held_offsets = None
 
-    def topics(self, body: TopicConfigAndMappingSerializeWrapper) -> None:
-        """Replaces the topics; the queues of those that this master has deleted go with them.
+    def topics(self, body: TopicConfigAndMappingSerializeWrapper, asked_at: int, now: int) -> None:
+        """Replaces the topics; the queues of those that this master has deleted go with them. `asked_at` is
+        the end of this log when the master was asked.
 
         The master of a new epoch may not have heard of a topic when it was elected, and have delivered
         messages there since that had waited. So queues of an earlier epoch's topics stay, and a later master
@@ -77,7 +78,12 @@ class MasterTables:
         broker.topics.replace(body.to_json_text())
         if is_of_this_epoch:
             for topic in sorted(before - set(broker.topics.by_name)):
-                broker.store.delete_queues(topic)
+                broker.lite_expiry.delete_all_of(topic, now, asked_at)
+                # What came since may be for the topic made anew, and is acknowledged.
+                broker.store.structures.delete_queues(topic, asked_at)
+                # By the master's clock, as are the pops of which this broker may find the check points.
+                deleted_at = body.data_version.timestamp
+                broker.deletions.note(topic, broker.store.log_end(asked_at), deleted_at)
 
     def groups(self, body: SubscriptionGroupWrapper) -> None:
         """Replaces the groups."""
@@ -109,8 +115,8 @@ class MasterTables:
         return True
 
     def _merge(self, body: ConsumerOffsetSerializeWrapper, now: int) -> None:
-        offsets, seen = self._broker.offsets, self._seen
-        goes_back, self._broker.has_lost_pops = self._broker.has_lost_pops, False
+        offsets, seen, mastership = self._broker.offsets, self._seen, self._broker.mastership
+        goes_back, mastership.has_lost_pops = mastership.has_lost_pops, False
         for key, queues in body.offset_table.items():
             topic, at, group = key.partition("@")
             if not at:

@@ -119,7 +119,7 @@ def _broker(broker: Broker, now: int) -> Iterator[Sample]:
 
 def _replication(broker: Broker, now: int) -> Iterator[Sample]:
     replication = broker.replication
-    if replication.is_slave:
+    if broker.role.is_slave:
         following = replication.following
         yield Sample("orbitmq_follows_master", (), 0 if following is None else 1)
         received = 0 if following is None else following.rate(now)
@@ -127,6 +127,8 @@ def _replication(broker: Broker, now: int) -> Iterator[Sample]:
         return
     end, gap = broker.store.max_physical, broker.settings.ha_max_gap_not_in_sync
     yield Sample("orbitmq_in_sync_replicas", (), 1 + replication.links.in_sync(end, gap))
+    since = broker.role.blind_since
+    yield Sample("orbitmq_blind_seconds", (), 0 if since is None else (now - since) / 1000)
     for cause, number in sorted(replication.links.refused.items()):
         yield Sample("orbitmq_replication_refused_total", (cause,), number)
     for link in replication.links.all:
@@ -137,7 +139,7 @@ def _replication(broker: Broker, now: int) -> Iterator[Sample]:
 
 def _store(broker: Broker, now: int) -> Iterator[Sample]:
     figures = broker.figures()
-    unflushed_bytes, unflushed_ms = broker.store.unflushed(now)
+    unflushed_bytes, unflushed_ms = broker.store.flushing.unflushed(now)
     used = figures.disk_total_bytes - figures.disk_free_bytes
     yield Sample("rocketmq_storage_size_bytes", LOCAL_DISK, used)
     yield Sample("rocketmq_storage_flush_behind_bytes", LOCAL_DISK, unflushed_bytes)
@@ -150,6 +152,8 @@ def _store(broker: Broker, now: int) -> Iterator[Sample]:
     yield from _replication(broker, now)
     yield Sample("orbitmq_flushing_seconds", (), figures.flushing_ms / 1000)
     yield Sample("orbitmq_put_failed_total", (), broker.stats.totals.put_failed)
+    for labels, count in list(broker.passed.counts.items()):
+        yield Sample("orbitmq_passed_over_total", labels, count)
     yield Sample("orbitmq_bad_records_total", (), figures.bad_records)
     yield Sample("orbitmq_index_behind_bytes", (), figures.index_behind_bytes)
     yield Sample("orbitmq_store_writable", (), int(figures.writable))
@@ -166,7 +170,10 @@ def _connections(broker: Broker) -> Iterator[Sample]:
     for (language, version), count in producers.items():
         labels = (_language(language), "remoting", version_description(version))
         yield Sample("rocketmq_producer_connections", labels, count)
+    yield Sample("orbitmq_filters_differed_total", (), broker.clients.differed)
     for group in list(broker.clients.consumers.values()):
+        for topic, filters in group.differing:
+            yield Sample("orbitmq_differing_filters", (group.name, topic), len(filters))
         mode = _MODES.get(group.consume_type, "pull")
         consumers = Counter((client.language, client.version) for client in group.members.values())
         for (language, version), count in consumers.items():
@@ -289,7 +296,8 @@ def _pops(broker: Broker, now: int) -> Iterator[Sample]:
     points, reviver = broker.points, broker.reviver
     yield Sample("rocketmq_pop_checkpoint_buffer_size", (), points.kept)
     yield Sample("rocketmq_pop_offset_buffer_size", (), points.steps)
-    for queue_id in range(broker.settings.revive_queue_num):
+    revive = broker.topics.get(points.topic)
+    for queue_id in range(0 if revive is None else revive.read_queue_nums):
         label = (str(queue_id),)
         yield Sample("rocketmq_pop_revive_lag_milliseconds", label, reviver.behind_messages(queue_id))
         yield Sample("rocketmq_pop_revive_latency_milliseconds", label, reviver.behind_ms(queue_id, now))

@@ -1,30 +1,30 @@
 """The rows of a broker: Apache's BrokerConfig, BrokerIdentity and AuthConfig, the store's and the network's.
 
-Every property of Apache's broker is here once: as a field, if code reads it, or in a list with the reason why
-it changes nothing or is refused.
+A property of Apache's broker that no code reads is a row of `options/apache.json`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.broker.auth.options import AUTH_ROWS, AuthSettings
+from orbitmq.broker.auth.options import AuthSettings
 from orbitmq.broker.fast_failure import FastFailureOptions
 from orbitmq.broker.filter.options import FilterSettings
 from orbitmq.broker.ha.options import (
-    REPLICATION_ROWS,
     ControllerModeOptions,
     GroupOptions,
     ReplicationOptions,
 )
+from orbitmq.broker.lite.options import LiteOptions
 from orbitmq.broker.offset.options import UpkeepOptions
-from orbitmq.broker.pop.options import POP_ROWS, PopOptions
-from orbitmq.broker.stats.options import METRICS_ROWS, MetricsOptions
-from orbitmq.broker.transaction.options import TRANSACTION_ROWS, TransactionOptions
-from orbitmq.options import Long, Option, OptionTable, Status, option, refused, without_effect
-from orbitmq.options.network import NETWORK_ROWS, NetworkSettings
+from orbitmq.broker.pop.options import PopOptions
+from orbitmq.broker.stats.options import MetricsOptions
+from orbitmq.broker.transaction.options import TransactionOptions
+from orbitmq.options import Long, OptionTable, Status, option
+from orbitmq.options.apache import apache_rows
+from orbitmq.options.network import NetworkSettings
 from orbitmq.options.reporting import ReportingSettings
-from orbitmq.store.option_rows import STORE_ROWS, StoreSettings
+from orbitmq.store.option_rows import StoreSettings
 
 VIP_DISTANCE = 2
 """The VIP port is the broker's port less this; the port of replication is one above the broker's."""
@@ -42,6 +42,7 @@ class BrokerSettings(
     GroupOptions,
     NetworkSettings,
     FastFailureOptions,
+    LiteOptions,
     PopOptions,
     ReplicationOptions,
     ReportingSettings,
@@ -250,150 +251,5 @@ class BrokerSettings(
     )
 
 
-_OTHER_ROWS: list[Option] = [
-    *without_effect(
-        "requests are handled in the turn they arrive in, on one thread: no pools, no queues before them",
-        "BrokerConfig",
-        Option("sendMessageThreadPoolNums", "int", None, apache_default="min(cpus,4)"),
-        Option("putMessageFutureThreadPoolNums", "int", None, apache_default="min(cpus,4)"),
-        Option("pullMessageThreadPoolNums", "int", None, apache_default="16 + cpus*2"),
-        Option("litePullMessageThreadPoolNums", "int", None, apache_default="16 + cpus*2"),
-        ("ackMessageThreadPoolNums", "int", 16),
-        Option("processReplyMessageThreadPoolNums", "int", None, apache_default="16 + cpus*2"),
-        Option("queryMessageThreadPoolNums", "int", None, apache_default="8 + cpus"),
-        ("adminBrokerThreadPoolNums", "int", 16),
-        ("clientManageThreadPoolNums", "int", 32),
-        ("consumerManageThreadPoolNums", "int", 32),
-        ("loadBalanceProcessorThreadPoolNums", "int", 32),
-        Option("heartbeatThreadPoolNums", "int", None, apache_default="min(32, cpus)"),
-        ("recoverThreadPoolNums", "int", 32),
-        Option(
-            "endTransactionThreadPoolNums",
-            "int",
-            None,
-            apache_default="max(8 + cpus*2, sendMessageThreadPoolNums*4)",
-        ),
-        ("putThreadPoolQueueCapacity", "int", 10_000),
-        ("replyThreadPoolQueueCapacity", "int", 10_000),
-        ("clientManagerThreadPoolQueueCapacity", "int", 1_000_000),
-        ("consumerManagerThreadPoolQueueCapacity", "int", 1_000_000),
-        ("heartbeatThreadPoolQueueCapacity", "int", 50_000),
-        ("adminBrokerThreadPoolQueueCapacity", "int", 10_000),
-        ("loadBalanceThreadPoolQueueCapacity", "int", 100_000),
-        ("asyncSendEnable", "boolean", True),
-    ),
-    *without_effect(
-        "says how Apache's Java code does something; no client can tell the difference",
-        "BrokerConfig",
-        ("transferMsgByHeap", "boolean", True),
-        ("highSpeedMode", "boolean", False),
-        ("isolateLogEnable", "boolean", False),
-        ("recoverConcurrently", "boolean", False),
-        ("enableFastChannelEventProcess", "boolean", False),
-        ("printChannelGroups", "boolean", False),
-        ("printChannelGroupsMinNum", "int", 5),
-        ("realTimeNotifyConsumerChange", "boolean", True),
-        ("compressedRegister", "boolean", False),
-        ("compatibleWithOldNameSrv", "boolean", True),
-        ("forwardTimeout", "long", 3000),
-    ),
-    *without_effect(
-        "Apache's account and commercial statistics are not kept; the others always are",
-        "BrokerConfig",
-        ("commercialBaseCount", "int", 1),
-        ("commercialSizePerMsg", "int", 4096),
-        ("accountStatsEnable", "boolean", True),
-        ("accountStatsPrintZeroValues", "boolean", True),
-        ("maxStatsIdleTimeInMinutes", "int", -1),
-        ("enableDetailStat", "boolean", True),
-        ("autoDeleteUnusedStats", "boolean", True),
-        ("enableLmqStats", "boolean", False),
-    ),
-    *without_effect(
-        "a heartbeat has the time of a request, and a member that is gone leaves the in-sync set at once",
-        "BrokerConfig",
-        ("sendHeartbeatTimeoutMillis", "int", 1000),
-        ("cleanOfflineBrokerInterval", "int", 30_000),
-        ("skipPreOnline", "boolean", False),
-    ),
-    *refused(
-        "controllerAddr names every controller",
-        "BrokerConfig",
-        ("fetchControllerAddrByDnsLookup", "boolean", False),
-    ),
-    *without_effect(
-        "who pulls without a heartbeat is not listed as a consumer, so that nothing of it expires",
-        "BrokerConfig",
-        ("subscriptionExpiredTimeout", "long", 600_000),
-    ),
-    *without_effect(
-        "not implemented yet",
-        "BrokerConfig",
-        ("enableNetWorkFlowControl", "boolean", False),
-        ("coldCtrStrategyEnable", "boolean", False),
-        ("usePIDColdCtrStrategy", "boolean", True),
-        ("cgColdReadThreshold", "long", 3_145_728),
-        ("globalColdReadThreshold", "long", 104_857_600),
-        ("flushConsumerOffsetHistoryInterval", "int", 60_000),
-        ("enableSingleTopicRegister", "boolean", False),
-        ("updateNameServerAddrPeriod", "int", 120_000),
-        ("fetchNamesrvAddrInterval", "long", 10_000),
-        ("enableCreateSysGroup", "boolean", True),
-    ),
-    *without_effect(
-        "a place of Apache's installation, of which OrbitMQ has none",
-        "BrokerConfig",
-        Option("rocketmqHome", "String", None, apache_default="ROCKETMQ_HOME env / rocketmq.home.dir"),
-    ),
-    *refused(
-        "locks of queues are kept by each broker for itself",
-        "BrokerConfig",
-        ("lockInStrictMode", "boolean", False),
-    ),
-    *refused(
-        "what a group is given follows from what its members subscribe to, and from nothing else",
-        "BrokerConfig",
-        ("useStaticSubscription", "boolean", False),
-    ),
-    *refused(
-        "access control 1.0 is gone upstream as well: see authenticationEnabled and authorizationEnabled",
-        "BrokerConfig",
-        ("aclEnable", "boolean", False),
-    ),
-    *refused(
-        "name servers are found by namesrvAddr alone",
-        "BrokerConfig",
-        ("fetchNameSrvAddrByDnsLookup", "boolean", False),
-        ("fetchNamesrvAddrByAddressServer", "boolean", False),
-    ),
-    *refused(
-        "there are no plug-ins of the store",
-        "BrokerConfig",
-        ("messageStorePlugIn", "String", ""),
-    ),
-    *refused(
-        "tables are kept in JSON files; RocksDB is not read",
-        "BrokerConfig",
-        ("configManagerVersion", "String", "v1"),
-        ("useSingleRocksDBForAllConfigs", "boolean", False),
-    ),
-    *refused(
-        "a process holds one broker; there is no container",
-        "BrokerIdentity",
-        ("isBrokerContainer", "boolean", False),
-        ("isInBrokerContainer", "boolean", False),
-    ),
-]
-
-BROKER_TABLE = OptionTable(
-    BrokerSettings,
-    _OTHER_ROWS,
-    AUTH_ROWS,
-    METRICS_ROWS,
-    POP_ROWS,
-    REPLICATION_ROWS,
-    STORE_ROWS,
-    NETWORK_ROWS,
-    TRANSACTION_ROWS,
-)
+BROKER_TABLE = OptionTable(BrokerSettings, apache_rows("broker", "network"))
 """Every option of a broker."""

@@ -11,6 +11,7 @@ import click
 from orbitmq import __version__
 from orbitmq.cli.exits import ExitCode, explain
 from orbitmq.cli.lazy import LazyGroup
+from orbitmq.cli.logs import escape_unconfigured, escaped
 
 EPILOG = """\b
 Examples:
@@ -31,6 +32,7 @@ PLACES = {
         "orbitmq.cli.controller:controller",
         "A controller: elects the masters of broker groups",
     ),
+    "proxy": ("orbitmq.cli.proxy:proxy", "A gRPC proxy: clients of RocketMQ 5 reach brokers through it"),
     "cluster": (
         "orbitmq.cli.cluster:cluster",
         "Name servers, masters and slaves on this machine",
@@ -38,20 +40,25 @@ PLACES = {
     "ping": ("orbitmq.cli.ping:ping", "Check that a name server or broker is healthy"),
     "produce": ("orbitmq.cli.produce:produce", "Send messages"),
     "consume": ("orbitmq.cli.consume:consume", "Read messages"),
-    "admin": ("orbitmq.admin.app:admin", "Inspect and change brokers, topics, groups, messages"),
-    "why": ("orbitmq.admin.diagnosis.commands:show", "Tell why a consumer group is behind"),
+    "outbox": ("orbitmq.cli.outbox:outbox", "Send the messages of a database's outbox"),
+    "admin": ("orbitmq.cli.admin.app:admin", "Inspect and change brokers, topics, groups, messages"),
+    "why": ("orbitmq.cli.admin.why:show", "Tell why a consumer group is behind"),
     "migrate": (
-        "orbitmq.admin.migration.commands:migrate",
+        "orbitmq.cli.admin.migrate:migrate",
         "Move a live cluster from Apache RocketMQ to OrbitMQ, or back",
     ),
     "console": ("orbitmq.cli.console:console", "Web pages to see and change clusters"),
+    "delay": (
+        "orbitmq.cli.delay:delay",
+        "Messages that wait until they are due, for RocketMQ and Kafka",
+    ),
     "job": ("orbitmq.cli.job:job", "Jobs on Spark: archive topics, search them, and more"),
     "prove": ("orbitmq.cli.prove:prove", "Kill a broker with your configuration, and report lost messages"),
     "completion": ("orbitmq.cli.completion:completion", "Print a script that completes commands in a shell"),
 }
 
 
-SERVERS = frozenset({"standalone", "namesrv", "broker", "controller", "cluster"})
+SERVERS = frozenset({"standalone", "namesrv", "broker", "controller", "proxy", "cluster"})
 
 
 class Commands(LazyGroup):
@@ -98,6 +105,7 @@ def _show_version(ctx: click.Context) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Runs a command and gives its exit code. Errors that a user can act on become one line on stderr."""
+    escape_unconfigured()
     try:
         result = app.main(arguments, prog_name="orbitmq", standalone_mode=False)
     except click.ClickException as error:
@@ -116,6 +124,6 @@ def run(arguments: list[str] | None = None) -> int:
             with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         elif line:
-            click.echo(f"orbitmq: {line}", err=True)
+            click.echo(f"orbitmq: {escaped(line)}", err=True)
         return code
     return result if isinstance(result, int) else ExitCode.DONE

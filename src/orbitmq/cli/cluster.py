@@ -134,10 +134,14 @@ def _what_goes_on(folder: Path) -> str:
 
 def _act(made: LocalCluster, action: str, node: str | None) -> None:
     if action == "start":
-        if node is None:
-            made.start()
-        else:
-            made.start_node(node)
+        try:
+            if node is None:
+                made.start()
+            else:
+                made.start_node(node)
+        finally:
+            for name, master in made.demoted.items():
+                click.echo(f"{name} starts as a slave: {master} was made the master of their group", err=True)
     elif action == "kill" and node is not None:
         made.kill(node)
     elif action == "stop":

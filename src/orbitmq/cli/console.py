@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from orbitmq.access import Access, access_flags, read_credentials
-from orbitmq.admin.commands.users import password_file_flag, read_password
-from orbitmq.cli.flags import PORT, clear_ready_file
-from orbitmq.cli.logs import FORMATS, LEVELS, set_up
+from orbitmq.access import Access
+from orbitmq.cli.admin.users import password_file_flag, read_password
+from orbitmq.cli.flags import PORT, process_flags
+from orbitmq.extras import lacking
+from orbitmq.flags import access_flags, max_body_flag, read_credentials
 
 if TYPE_CHECKING:
     from orbitmq.console.security.roles import Role
     from orbitmq.console.security.single_sign_on import Provider
     from orbitmq.console.server import ConsoleServer
     from orbitmq.console.settings import ConsoleSettings
-    from orbitmq.server.lifecycle.broker_server import BrokerServer
-    from orbitmq.server.lifecycle.namesrv import NamesrvServer
     from orbitmq.server.lifecycle.standalone import StandaloneServer
 
 NEEDED = frozenset({"starlette", "uvicorn", "msgspec"})
@@ -33,69 +34,67 @@ class ConsoleMissing(click.ClickException):
     """The extra is not installed."""
 
     def __init__(self, missing: str) -> None:
-        super().__init__(
-            f"the console needs {missing}, which is not installed: pip install 'orbitmq[console]'"
-        )
+        super().__init__(lacking("the console", missing, "console"))
 
 
-def console_server(settings: ConsoleSettings) -> ConsoleServer:
-    """The server of these settings. Raises ConsoleMissing."""
+@contextlib.contextmanager
+def _with_the_extra() -> Iterator[None]:
+    """Raises ConsoleMissing where the block imports a module of the extra that is not there."""
     try:
-        from orbitmq.console.server import ConsoleServer
+        yield
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in NEEDED:
             raise
         raise ConsoleMissing(missing) from None
+
+
+def console_server(settings: ConsoleSettings) -> ConsoleServer:
+    """The server of these settings. Raises ConsoleMissing."""
+    with _with_the_extra():
+        from orbitmq.console.server import ConsoleServer
     return ConsoleServer(settings)
 
 
-class StandaloneWithConsole:
-    """Starts the console last and stops it first."""
+def console_beside(
+    standalone: StandaloneServer,
+    root: Path,
+    port: int,
+    max_inflated_body_bytes: int,
+    masked_fields: tuple[str, ...] = (),
+    delay_port: int | None = None,
+) -> ConsoleServer:
+    """A console on the loopback, beside a broker; its files are in a folder of the data folder.
 
-    def __init__(self, standalone: StandaloneServer, console: ConsoleServer) -> None:
-        self.standalone = standalone
-        self.console = console
-
-    @property
-    def namesrv(self) -> NamesrvServer:
-        """The name server."""
-        return self.standalone.namesrv
-
-    @property
-    def broker(self) -> BrokerServer:
-        """The broker."""
-        return self.standalone.broker
-
-    async def start(self) -> None:
-        """Raises what one of them raises; then nothing is left running."""
-        await self.standalone.start()
-        try:
-            await self.console.start()
-        except BaseException:
-            await self.standalone.stop()
-            raise
-
-    async def stop(self) -> None:
-        """Ends all three."""
-        await self.console.stop()
-        await self.standalone.stop()
-
-
-def add_console(standalone: StandaloneServer, root: Path, port: int) -> StandaloneWithConsole:
-    """The servers with a console on the loopback; its files are in a folder of the data folder.
-
-    It asks the broker as the user of ORBITMQ_ACCESS_KEY, where that is set.
+    It asks the broker as the user of ORBITMQ_ACCESS_KEY, where that is set. Raises ConsoleMissing.
     """
-    from orbitmq.console.settings import ConsoleSettings
+    with _with_the_extra():
+        from orbitmq.console.settings import ConsoleSettings
 
     secret_file = os.environ.get("ORBITMQ_SECRET_FILE")
     given = {"access_key": os.environ.get("ORBITMQ_ACCESS_KEY"), "secret_file": secret_file}
     access = Access(read_credentials(given, os.environ))
     settings = ConsoleSettings(
-        {"standalone": standalone.namesrv.address}, root / "console", port=port, access=access
+        {"standalone": standalone.namesrv.address},
+        root / "console",
+        port=port,
+        access=access,
+        max_inflated_body_bytes=max_inflated_body_bytes,
+        masked_fields=masked_fields,
+        delay_services={} if delay_port is None else {"standalone": f"http://127.0.0.1:{delay_port}"},
     )
-    return StandaloneWithConsole(standalone, console_server(settings))
+    return console_server(settings)
+
+
+def _data_dir_flag(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "--data-dir",
+        type=click.Path(path_type=Path),
+        default=DEFAULT_FOLDER,
+        show_default=True,
+        callback=lambda _, __, path: path.expanduser(),
+        help=about,
+    )
 
 
 @click.group(
@@ -126,19 +125,35 @@ Examples:
 @click.option("--port", type=PORT, default=DEFAULT_PORT, show_default=True, help="Port to listen on.")
 @click.option("--https-cert", type=click.Path(path_type=Path), help="Certificate of the pages (PEM).")
 @click.option("--https-key", type=click.Path(path_type=Path), help="Private key of --https-cert (PEM).")
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path),
-    default=DEFAULT_FOLDER,
-    show_default=True,
-    help="Folder for users and the audit log.",
-)
+@_data_dir_flag("Folder for users and the audit log.")
 @click.option(
     "--history",
     "history_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
     help="SQLite file that keeps the charts of 24 hours over restarts; without it they begin anew.",
+)
+@max_body_flag()
+@click.option(
+    "--mask",
+    "masked_fields",
+    metavar="NAME",
+    multiple=True,
+    help="Field whose value nobody may read: in bodies of JSON, or decoded by a schema, and in properties. "
+    "Bodies in which it cannot be found for certain are not shown. Repeatable.",
+)
+@click.option(
+    "--delay",
+    "delays",
+    metavar="[NAME=]URL",
+    multiple=True,
+    help="API of a delay service, http://HOST:PORT, for the page of what waits; NAME is its cluster, by "
+    "default the first. Repeatable.",
+)
+@click.option(
+    "--delay-token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File whose first line is the token of --delay.",
 )
 @click.option(
     "--oidc-issuer",
@@ -168,6 +183,13 @@ Examples:
     "values are the names of roles.",
 )
 @click.option(
+    "--oidc-bodies",
+    "oidc_body_readers",
+    metavar="VALUE",
+    multiple=True,
+    help="A value of the claim whose users may read bodies of messages. Repeatable; without it all may.",
+)
+@click.option(
     "--oidc-name-claim",
     metavar="NAME",
     default="preferred_username",
@@ -181,14 +203,11 @@ Examples:
     show_default=True,
     help="Time after which a user has to log in again: until then the role is that of the login.",
 )
-@click.option(
-    "--ready-file", type=click.Path(path_type=Path), help="File that exists while the console is ready."
-)
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-@click.option("--log-format", type=click.Choice(FORMATS), default="text", show_default=True)
+@process_flags("the console")
 @click.pass_context
 def console(
     ctx: click.Context,
+    /,
     namesrv: str,
     access: Access,
     named: tuple[str, ...],
@@ -198,23 +217,18 @@ def console(
     https_key: Path | None,
     data_dir: Path,
     history_file: Path | None,
-    oidc_issuer: str | None,
-    oidc_client_id: str | None,
-    oidc_secret_file: Path | None,
-    oidc_role_claim: str,
-    oidc_roles: tuple[str, ...],
-    oidc_name_claim: str,
-    oidc_session_minutes: int,
+    max_inflated_body_bytes: int,
+    masked_fields: tuple[str, ...],
+    delays: tuple[str, ...],
+    delay_token_file: Path | None,
     ready_file: Path | None,
-    log_level: str,
-    log_format: str,
+    **oidc: Any,
 ) -> None:
     """Web pages and an HTTP API to see and change clusters, of OrbitMQ and of Apache RocketMQ."""
     if ctx.invoked_subcommand is not None:
         return
-    set_up(log_level, log_format)
-    clear_ready_file(ready_file)
-    from orbitmq.console.settings import ConsoleSettings
+    with _with_the_extra():
+        from orbitmq.console.settings import ConsoleSettings
     from orbitmq.server.lifecycle.process import run, serve
 
     clusters = _clusters(named)
@@ -223,22 +237,18 @@ def console(
     server = console_server(
         ConsoleSettings(
             clusters,
-            data_dir.expanduser(),
+            data_dir,
             listen,
             port,
             _file(https_cert),
             _file(https_key),
             access,
-            _provider(
-                oidc_issuer,
-                oidc_client_id,
-                _file(oidc_secret_file),
-                oidc_role_claim,
-                _roles(oidc_roles),
-                oidc_name_claim,
-                oidc_session_minutes,
-            ),
+            _provider(**oidc),
+            max_inflated_body_bytes=max_inflated_body_bytes,
             history_file=history_file.expanduser() if history_file is not None else None,
+            masked_fields=masked_fields,
+            delay_services=_delays(delays, next(iter(clusters))),
+            delay_token=_first_line(delay_token_file),
         )
     )
     run(serve(server, ready_line="ready: console {server.url}", ready_file=ready_file))
@@ -249,19 +259,21 @@ def console(
     epilog="""\b
 Examples:
   orbitmq console set-user ann --role admin
+  orbitmq console set-user bob --role viewer --no-bodies
   orbitmq console set-user bob --role viewer --password-file bob.txt --data-dir /var/lib/orbitmq-console""",
 )
 @click.argument("name")
 @click.option("--role", type=click.Choice(["viewer", "operator", "admin"]), required=True)
-@password_file_flag
 @click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path),
-    default=DEFAULT_FOLDER,
+    "--bodies/--no-bodies",
+    "reads_bodies",
+    default=True,
     show_default=True,
-    help="Folder of the console.",
+    help="Let the user read bodies of messages, or not.",
 )
-def set_user(name: str, role: str, password_file: str | None, data_dir: Path) -> None:
+@password_file_flag
+@_data_dir_flag("Folder of the console.")
+def set_user(name: str, role: str, reads_bodies: bool, password_file: str | None, data_dir: Path) -> None:
     """Add a user of the console, or change role and password of one. From the first user on, all log in."""
     from orbitmq.console.security.passwords import WeakPassword
     from orbitmq.console.security.roles import parse_role
@@ -269,12 +281,13 @@ def set_user(name: str, role: str, password_file: str | None, data_dir: Path) ->
 
     password = read_password(password_file, asked=True)
     assert password is not None
-    path = data_dir.expanduser() / "users"
+    path = data_dir / "users"
     try:
-        is_new = write(path, name, parse_role(role), password)
+        is_new = write(path, name, parse_role(role), password, reads_bodies=reads_bodies)
     except WeakPassword as error:
         raise click.UsageError(str(error)) from None
-    click.echo(f"{'added' if is_new else 'changed'} user {name}, {role}, in {path}")
+    right = "" if reads_bodies else ", who may not read bodies"
+    click.echo(f"{'added' if is_new else 'changed'} user {name}, {role}{right}, in {path}")
 
 
 def _clusters(named: tuple[str, ...]) -> dict[str, str]:
@@ -289,28 +302,54 @@ def _clusters(named: tuple[str, ...]) -> dict[str, str]:
     return clusters
 
 
+def _delays(given: tuple[str, ...], first: str) -> dict[str, str]:
+    """Addresses of delay services by cluster. Raises UsageError."""
+    found = {}
+    for text in given:
+        name, mark, rest = text.partition("://")
+        cluster, equals, scheme = name.rpartition("=")
+        if not mark or scheme not in ("http", "https") or not rest:
+            raise click.UsageError(f"--delay {text}: expected http://HOST:PORT or NAME=http://HOST:PORT")
+        cluster = cluster if equals else first
+        if cluster in found:
+            raise click.UsageError(f"--delay for {cluster} is given twice")
+        found[cluster] = f"{scheme}://{rest}"
+    return found
+
+
+def _first_line(file: Path | None) -> str | None:
+    return None if file is None else file.read_text().partition("\n")[0].strip()
+
+
 def _provider(
-    issuer: str | None,
-    client_id: str | None,
-    secret_file: Path | None,
-    role_claim: str,
-    roles: dict[str, Role],
-    name_claim: str,
-    session_minutes: int,
+    oidc_issuer: str | None,
+    oidc_client_id: str | None,
+    oidc_secret_file: Path | None,
+    oidc_role_claim: str,
+    oidc_roles: tuple[str, ...],
+    oidc_body_readers: tuple[str, ...],
+    oidc_name_claim: str,
+    oidc_session_minutes: int,
 ) -> Provider | None:
+    """The provider that the flags name. Raises UsageError."""
     from orbitmq.console.security.single_sign_on import Provider
 
-    if not issuer:
-        if client_id or secret_file or roles:
-            raise click.UsageError("--oidc-client-id, --oidc-secret-file and --oidc-role need --oidc-issuer")
+    secret_file, roles = _file(oidc_secret_file), _roles(oidc_roles)
+    if not oidc_issuer:
+        if oidc_client_id or secret_file or roles or oidc_body_readers:
+            raise click.UsageError(
+                "--oidc-client-id, --oidc-secret-file, --oidc-role and --oidc-bodies need --oidc-issuer"
+            )
         return None
-    if not client_id or secret_file is None:
+    if not oidc_client_id or secret_file is None:
         raise click.UsageError("--oidc-issuer needs --oidc-client-id and --oidc-secret-file")
     secret = secret_file.read_text().strip()
     if not secret:
         raise click.UsageError(f"{secret_file} is empty")
     return Provider(
-        *(issuer, client_id, secret, role_claim, roles, name_claim), session_seconds=60.0 * session_minutes
+        *(oidc_issuer, oidc_client_id, secret, oidc_role_claim, roles, oidc_name_claim),
+        session_seconds=60.0 * oidc_session_minutes,
+        body_readers=frozenset(oidc_body_readers),
     )
 
 

@@ -61,6 +61,7 @@ class Advertised(_AddressType):
 
 
 PORT = click.IntRange(1, 65535)
+PORT_OR_NONE = click.IntRange(0, 65535)
 BROKER_PORT = click.IntRange(3, 65534)
 """The VIP port, 2 below, and the port of replication, 1 above, have to be ports as well."""
 
@@ -103,6 +104,13 @@ class ServerFlags:
         return found
 
 
+LOG_FORMAT = click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="Lines for people, or one JSON object per line for collectors.",
+)
 FLAGS = (
     click.option(
         "--listen",
@@ -135,13 +143,7 @@ FLAGS = (
         type=click.Choice(LEVELS),
         help="The option logLevel: can be changed while the server runs. [default: info]",
     ),
-    click.option(
-        "--log-format",
-        type=click.Choice(FORMATS),
-        default="text",
-        show_default=True,
-        help="Lines for people, or one JSON object per line for collectors.",
-    ),
+    LOG_FORMAT,
 )
 
 
@@ -161,6 +163,41 @@ def server_flags(
 
         advertise = click.option("--advertise", type=Advertised(), help=advertise_help)
         for flag in reversed((FLAGS[0], advertise, *FLAGS[1:])):
+            run = flag(run)
+        return run
+
+    return decorate
+
+
+def process_flags(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds --ready-file, --log-level and --log-format for a process that is no server of the protocol.
+
+    The command gets `ready_file`, with logging set up by then.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def run(*args: Any, log_level: str, log_format: str, **values: Any) -> Any:
+            set_up(log_level, log_format)
+            clear_ready_file(values["ready_file"])
+            return command(*args, **values)
+
+        flags = (
+            click.option(
+                "--ready-file",
+                type=click.Path(path_type=Path),
+                help=f"File that exists while {what} is ready.",
+            ),
+            click.option(
+                "--log-level",
+                type=click.Choice(LEVELS),
+                default="info",
+                show_default=True,
+                help="Level of logs.",
+            ),
+            LOG_FORMAT,
+        )
+        for flag in reversed(flags):
             run = flag(run)
         return run
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import click
 
 from orbitmq.cli.lazy import LazyGroup
+from orbitmq.extras import lacking
 from orbitmq.spark.jobs import JOBS
 
-NEEDED = frozenset({"pyspark", "py4j", "pyarrow", "pandas"})
-"""Packages of the extra `spark`."""
+NEEDED = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "fsspec", "jinja2", "matplotlib"})
+"""Packages of the extra `jobs`, with those of `spark`."""
+
+
+FIRST = ("pyspark", "pyarrow", "pandas")
+"""Packages without which no job runs, looked for before anything else is done."""
+HELP = frozenset({"--help", "-h"})
 
 
 class SparkMissing(click.ClickException):
     """The extra is not installed."""
 
     def __init__(self, name: str, missing: str) -> None:
-        super().__init__(
-            f"`orbitmq job {name}` runs on Spark, and {missing} is not installed: "
-            "pip install 'orbitmq[spark]'"
-        )
+        super().__init__(lacking(f"`orbitmq job {name}`", missing, "jobs"))
 
 
 class Jobs(LazyGroup):
@@ -30,11 +35,28 @@ class Jobs(LazyGroup):
         except ModuleNotFoundError as error:
             raise _missing_package(cmd_name, error) from None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not ctx.resilient_parsing and not HELP & set(args):
+            _require_spark(args[0])
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
             raise _missing_package(ctx.invoked_subcommand or "NAME", error) from error
+
+
+def _require_spark(name: str) -> None:
+    for package in FIRST:
+        try:
+            found = importlib.util.find_spec(package)
+        except (ModuleNotFoundError, ValueError):
+            found = None
+        if found is None:
+            raise SparkMissing(name, package)
 
 
 def _missing_package(name: str, error: ModuleNotFoundError) -> Exception:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 import time
-from typing import TextIO
+from typing import Any, TextIO
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
@@ -19,6 +20,32 @@ _SYSLOG_PRIORITY = {
     logging.ERROR: 3,
     logging.CRITICAL: 2,
 }
+
+
+_CONTROLS = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]")
+"""Characters that end a line, move a terminal's cursor, or turn the direction of what follows."""
+
+
+def escaped(text: str) -> str:
+    r"""Text of one line: control characters are escaped, as in \n. Names from the wire are in log lines."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+class LineFormatter(logging.Formatter):
+    """One line for an entry. Those of its exception are indented: none of them can pass for an entry."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the name is logging's)
+        record.message = escaped(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 (the name is logging's)
+        return "\n".join(f"  {escaped(line)}" for line in super().formatException(ei).split("\n"))
+
+
+def escape_unconfigured() -> None:
+    """Has commands that set up no logs escape what Python writes for them: warnings and errors, bare."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(LineFormatter("%(message)s"))
 
 
 class JsonFormatter(logging.Formatter):
@@ -42,15 +69,16 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
+        text = json.dumps(entry, ensure_ascii=False)
+        return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-class JournalFormatter(logging.Formatter):
+class JournalFormatter(LineFormatter):
     """Every line with its priority, as journald reads it; journald knows the time itself."""
 
     def format(self, record: logging.LogRecord) -> str:
         prefix = f"<{_SYSLOG_PRIORITY.get(record.levelno, 6)}>"
-        return "\n".join(prefix + line for line in super().format(record).splitlines())
+        return "\n".join(prefix + line for line in super().format(record).split("\n"))
 
 
 def under_journald(stream: TextIO) -> bool:
@@ -77,7 +105,7 @@ def set_up(level: str, form: str, stream: TextIO | None = None, *, origin: str =
     elif under_journald(stream):
         formatter = JournalFormatter(f"{name}: %(message)s")
     else:
-        formatter = logging.Formatter(f"%(asctime)s %(levelname)-7s {name}: %(message)s")
+        formatter = LineFormatter(f"%(asctime)s %(levelname)-7s {name}: %(message)s")
         formatter.default_msec_format = "%s.%03d"
     handler.setFormatter(formatter)
     root = logging.getLogger()

@@ -11,7 +11,9 @@ from functools import partial
 import click
 from click.core import ParameterSource
 
-from orbitmq.access import Access, access_flags
+from orbitmq.access import Access
+from orbitmq.admin.clusters import version_of
+from orbitmq.flags import access_flags
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import BadAddress, NetError
@@ -56,6 +58,7 @@ Examples:
   orbitmq ping --wait 30 && ./start-the-application
   orbitmq ping --broker 127.0.0.1:10911 --timeout 1
   orbitmq ping --controller 127.0.0.1:19876 --wait 30
+  orbitmq ping --delay 127.0.0.1:8090 --wait 30
   orbitmq ping --namesrv "ns1:9876;ns2:9876" --json
 
 \b
@@ -66,6 +69,12 @@ Exit code 0: every server is healthy; 1: at least one is not."""
     "--controller",
     metavar="HOST:PORT",
     help="Check this controller: it is healthy if it knows who leads. Name servers only if given.",
+)
+@click.option(
+    "--delay",
+    metavar="HOST:PORT",
+    help="Check this delay service, by its API: it is healthy once all sources are read. Name servers only "
+    "if given.",
 )
 @access_flags
 @click.option(
@@ -90,6 +99,7 @@ def ping(
     ctx: click.Context,
     broker: str | None,
     controller: str | None,
+    delay: str | None,
     namesrv: str,
     access: Access,
     timeout: float,
@@ -97,13 +107,15 @@ def ping(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Check that name servers, a broker or a controller are healthy."""
+    """Check that name servers, a broker, a controller or a delay service are healthy."""
     asked: list[Callable[[], Answer]] = []
     if broker is not None:
         asked.append(partial(_ask_broker, broker, access, timeout))
     if controller is not None:
         asked.append(partial(_ask_controller, controller, access, timeout))
-    if (broker is None and controller is None) or ctx.get_parameter_source(
+    if delay is not None:
+        asked.append(partial(_ask_delay, delay, timeout))
+    if (broker is None and controller is None and delay is None) or ctx.get_parameter_source(
         "namesrv"
     ) is ParameterSource.COMMANDLINE:
         for address in parse_addresses(namesrv):
@@ -155,14 +167,27 @@ def _ask_controller(address: str, access: Access, timeout: float) -> Answer:
     return Answer("controller", address, f"{leader} leads", {"leader": leader}, _ms_since(started))
 
 
+def _ask_delay(address: str, timeout: float) -> Answer:
+    from orbitmq.client.delays import DelayClient, DelayUnavailable
+
+    started = time.monotonic()
+    try:
+        found = DelayClient(f"http://{address}", timeout_seconds=timeout).ready()
+    except DelayUnavailable as error:
+        raise NotWell(f"delay service {address}: {error}") from None
+    sources = found.get("sources", {})
+    read = f"{counted(len(sources), 'source')} read"
+    return Answer("delay service", address, read, {"sources": list(sources)}, _ms_since(started))
+
+
 def _ask_broker(address: str, access: Access, timeout: float) -> Answer:
     started = time.monotonic()
     with _connect(address, access, timeout) as connection:
         table = connection.call(GetBrokerRuntimeInfo(), timeout * 1000).body.table
     if table.get("brokerActive") == "false":
         raise NotWell(f"broker {address} answers, but is not active")
-    version = table.get("brokerVersionDesc", "unknown")
-    return Answer("broker", address, f"version {version}", {"version": version}, _ms_since(started))
+    version, shown = table.get("brokerVersionDesc", "unknown"), version_of(table) or "unknown"
+    return Answer("broker", address, f"version {shown}", {"version": version}, _ms_since(started))
 
 
 def _ms_since(started: float) -> float:

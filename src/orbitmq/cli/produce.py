@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orbitmq.access import Access, access_flags
+from orbitmq.access import Access
 from orbitmq.client.core.message import Message, SendResult
 from orbitmq.client.producer.producer import Producer
+from orbitmq.flags import access_flags
 from orbitmq.plurals import counted
 
 AT_ONCE = 64
@@ -68,7 +69,11 @@ Examples:
 )
 @click.option("--tag", metavar="TEXT", help="Tag, for filters of consumers.")
 @click.option(
-    "--key", "keys", metavar="TEXT", multiple=True, help="Key, for finding the message later. Repeatable."
+    "--key",
+    "keys",
+    metavar="TEXT",
+    multiple=True,
+    help="Key, for finding the message later, without blanks. Repeatable.",
 )
 @click.option(
     "--property",

@@ -261,11 +261,17 @@ def print_findings(found: Findings) -> None:
             cut = "see below" if ends["cut"] else cut
         table.add_row(KINDS[kind], f"{row.acknowledged:,}", "see below" if lost else "none", cut)
     out.print(table)
+    taken = sum(row.lost_to_cuts for row in found.rows.values())
     promises = Table("promise", "held")
     for rule, text in RULES.items():
         times = found.broken.get(rule, 0)
         promises.add_row(
-            text, f"[red]broken {counted(times, 'time')}: {found.examples[rule]}" if times else "yes"
+            text,
+            f"[red]broken {counted(times, 'time')}: {found.examples[rule]}"
+            if times
+            else f"except for {counted(taken, 'message')} that power cuts took, as ASYNC_FLUSH allows"
+            if taken and rule == "lost"
+            else "yes",
         )
     out.print(promises)
     if found.settings.get("flushDiskType") == "ASYNC_FLUSH" and ends["cut"] and not lost:
@@ -285,7 +291,8 @@ def print_findings(found: Findings) -> None:
 
 def _print_simulated(out: Console, found: Simulated) -> None:
     lost = (
-        f", {counted(found.lost_to_power_cuts, 'message')} lost to power cuts"
+        f", except for {counted(found.lost_to_power_cuts, 'message')} that power cuts took, as ASYNC_FLUSH "
+        "allows"
         if found.lost_to_power_cuts
         else ""
     )

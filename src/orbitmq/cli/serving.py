@@ -15,6 +15,7 @@ from orbitmq.cli.exits import ExitCode
 from orbitmq.cli.flags import (
     BROKER_PORT,
     PORT,
+    PORT_OR_NONE,
     ServerFlags,
     data_dir_flag,
     server_flags,
@@ -31,6 +32,7 @@ from orbitmq.cli.starting import (
     namesrv_listeners,
     warn_unreachable,
 )
+from orbitmq.flags import max_body_flag
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.net.address import format_address
 from orbitmq.options.sources import NAMESRV_PREFIX
@@ -44,6 +46,8 @@ STORE_DIR = data_dir_flag("storePathRootDir", "Folder for messages and tables. [
 Examples:
   orbitmq standalone --data-dir ./data
   orbitmq standalone --data-dir ./data --console
+  orbitmq standalone --data-dir ./data --delay
+  orbitmq standalone --data-dir ./data --proxy
   orbitmq standalone --data-dir ./data --namesrv-port 19876 --broker-port 20911
   orbitmq standalone --data-dir ./data --listen 0.0.0.0 --advertise broker.example.com
   orbitmq standalone --config broker.conf --set flushDiskType=SYNC_FLUSH"""
@@ -58,11 +62,42 @@ Examples:
 )
 @click.option("--console", "with_console", is_flag=True, help="Serve the web console, on the loopback.")
 @click.option("--console-port", type=PORT, default=8080, show_default=True, help="Port of the web console.")
+@max_body_flag("With --console: maximum size of a body that was compressed, once it is inflated.")
+@click.option(
+    "--console-mask",
+    "masked_fields",
+    metavar="NAME",
+    multiple=True,
+    help="Field whose value nobody may read in the console, as with `orbitmq console --mask`. Repeatable.",
+)
+@click.option("--delay", "with_delay", is_flag=True, help="Run the delay service, its API on the loopback.")
+@click.option("--delay-port", type=PORT, default=8090, show_default=True, help="Port of the delay service.")
+@click.option("--proxy", "with_proxy", is_flag=True, help="Serve gRPC clients of RocketMQ 5, too.")
+@click.option("--proxy-port", type=PORT, default=8081, show_default=True, help="Port of the gRPC proxy.")
+@click.option(
+    "--proxy-remoting-port",
+    type=PORT_OR_NONE,
+    help="With --proxy: port of clients of RocketMQ 4 that reach the proxy alone; 0 for none. "
+    "[default: 8080, or 8082 if the console has it]",
+)
 @server_flags()
 def standalone(
-    flags: ServerFlags, namesrv_port: int | None, with_console: bool, console_port: int, **given: object
+    flags: ServerFlags,
+    namesrv_port: int | None,
+    with_console: bool,
+    console_port: int,
+    max_inflated_body_bytes: int,
+    masked_fields: tuple[str, ...],
+    with_delay: bool,
+    delay_port: int,
+    with_proxy: bool,
+    proxy_port: int,
+    proxy_remoting_port: int | None,
+    **given: object,
 ) -> None:
     """A name server and a broker in one process, over one data folder."""
+    if masked_fields and not with_console:
+        raise click.UsageError("--console-mask goes with --console: nothing else shows messages")
     broker_settings, namesrv_settings = standalone_settings(flags, namesrv_port, given)
     announce(
         [("", BROKER_TABLE, broker_settings), (NAMESRV_PREFIX, NAMESRV_TABLE, namesrv_settings)],
@@ -71,9 +106,12 @@ def standalone(
     warn_misspelt(os.environ, BROKER_TABLE, NAMESRV_TABLE)
     warn_without_effect(BROKER_TABLE, broker_settings)
     warn_without_effect(NAMESRV_TABLE, namesrv_settings)
-    from orbitmq.cli.console import StandaloneWithConsole, add_console
+    from orbitmq.cli.beside import StandaloneWith
+    from orbitmq.cli.console import console_beside
+    from orbitmq.cli.delay import delay_beside
+    from orbitmq.cli.proxy import proxy_beside
     from orbitmq.cli.shards import check_not_sharded
-    from orbitmq.server.lifecycle.process import run, serve
+    from orbitmq.server.lifecycle.process import Server, run, serve
     from orbitmq.server.lifecycle.standalone import StandaloneServer
 
     root = Path(broker_settings.store_path_root_dir).expanduser()
@@ -84,10 +122,22 @@ def standalone(
         f"data folder {_literal(broker_settings.store_path_root_dir)}"
     )
     both = StandaloneServer(broker_settings, namesrv_settings)
-    server: StandaloneServer | StandaloneWithConsole = both
+    beside: dict[str, Server] = {}
     if with_console:
-        server = add_console(both, root, console_port)
-        ready_line += ", console {server.console.url}"
+        delays = delay_port if with_delay else None
+        beside["console"] = console_beside(
+            both, root, console_port, max_inflated_body_bytes, masked_fields, delays
+        )
+        ready_line += ", console {server.beside[console].url}"
+    if with_delay:
+        beside["delay"] = delay_beside(both, root, delay_port)
+        ready_line += ", delay service {server.beside[delay].address}"
+    if with_proxy:
+        if proxy_remoting_port is None:
+            proxy_remoting_port = 8082 if with_console and console_port == 8080 else 8080
+        beside["proxy"] = proxy_beside(both, broker_settings, proxy_port, proxy_remoting_port)
+        ready_line += ", proxy {server.beside[proxy].addresses}"
+    server = StandaloneWith(both, beside)
     followed = (broker_settings, namesrv_settings)
     run(serve(server, ready_line=ready_line, ready_file=flags.ready_file, settings=followed))
 

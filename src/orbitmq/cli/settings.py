@@ -12,6 +12,7 @@ from orbitmq.net.address import format_address, parse_addresses
 from orbitmq.net.errors import BadAddress
 from orbitmq.options import Layer, OptionError, declared
 from orbitmq.options.tls import TlsSettings
+from orbitmq.proxy.options import PROXY_TABLE, ProxySettings
 
 Given = Mapping[str, object]
 """Flags of one command by the name of the option they set; None where a flag was not given."""
@@ -45,6 +46,19 @@ def controller_settings(flags: ServerFlags, given: Given) -> ControllerSettings:
     if flags.advertise is not None:
         host, port = flags.advertise
         settings.advertised_address = format_address(host, port or settings.listen_port)
+    return settings
+
+
+def proxy_settings(flags: ServerFlags, given: Given) -> ProxySettings:
+    """The settings of a proxy. Raises OptionError, BadAddress."""
+    layers = [layer.for_broker() for layer in flags.layers()]
+    settings = PROXY_TABLE.load([*layers, flag_layer({**given, "bindAddress": flags.listen})])
+    if not settings.namesrv_addr:
+        raise OptionError("a proxy needs the name servers of its brokers: --namesrv HOST:PORT")
+    settings.namesrv_addr = ";".join(parse_addresses(settings.namesrv_addr))
+    if flags.advertise is not None:
+        host, port = flags.advertise
+        settings.advertised_endpoints = format_address(host, port or settings.grpc_server_port)
     return settings
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq import __version__
+from orbitmq.broker.ha.options import HA_DISTANCE
 from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
 from orbitmq.compiled import hot_modules
 from orbitmq.controller.options import ControllerSettings
@@ -104,6 +105,7 @@ def broker_listeners(settings: BrokerSettings) -> Iterator[str]:
     host, port = settings.bind_address, settings.listen_port
     yield f"broker {format_address(host, port)}"
     yield f"broker (VIP) {format_address(host, port - VIP_DISTANCE)}"
+    yield f"HA (for slaves) {format_address(host, settings.ha_listen_port or port + HA_DISTANCE)}"
     if settings.metrics_exporter_type == "PROM":
         metrics_host = settings.metrics_prom_exporter_host or host
         yield f"metrics {format_address(metrics_host, settings.metrics_prom_exporter_port)}"

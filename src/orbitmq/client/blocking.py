@@ -140,6 +140,17 @@ def waiting(
     return call
 
 
+def on_loop(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A method that calls the plain method of the same name on the loop."""
+
+    @functools.wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self._run(later(method, self._core, *args, **kwargs))
+        return result
+
+    return call
+
+
 async def later(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """A plain call, made on the loop, since its data belongs to the loop's thread."""
     return function(*args, **kwargs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import secrets
 import time
 from collections.abc import Awaitable, Callable
 from importlib import resources
@@ -18,11 +20,15 @@ from orbitmq.console.api import (  # noqa: F401 (they declare endpoints)
     access,
     cluster,
     dead_letters,
+    group_settings,
     groups,
     looking,
     messages,
+    newest,
     overview,
+    scheduled,
     schemas,
+    servers,
     session,
     topics,
     waiting,
@@ -34,9 +40,10 @@ from orbitmq.console.api.session import cookie_name
 from orbitmq.console.api.sign_on import sign_on_routes
 from orbitmq.console.assets import Assets
 from orbitmq.console.console import Console
-from orbitmq.console.security.guard import Guard
+from orbitmq.console.security.guard import BrowserGuard
 from orbitmq.console.security.roles import Role
 
+log = logging.getLogger(__name__)
 STATIC = Path(str(resources.files("orbitmq.console"))) / "static"
 
 
@@ -66,7 +73,7 @@ def create_app(console: Console) -> Starlette:
         Route("/static/{path:path}", assets.file),
         Route("/{rest:path}", assets.page),
     ]
-    guard = Middleware(Guard, loopback=console.settings.is_loopback, tls=console.uses_tls)
+    guard = Middleware(BrowserGuard, loopback=console.settings.is_loopback, tls=console.uses_tls)
     return Starlette(routes=routes, middleware=[guard])
 
 
@@ -80,16 +87,28 @@ def identify(console: Console, request: Request) -> Identity | None:
     if found is None:
         return None
     if found.external:
-        return Identity(found.user, found.role, address, found.csrf_token, token)
-    user = console.users.users.get(found.user)
+        return Identity(found.user, found.role, address, found.csrf_token, token, found.reads_bodies)
+    user = console.find_user(found.user)
     if user is None:
         return None
-    # The file of users may have changed since the login: the role is the one that stands there now.
-    return Identity(user.name, user.role, address, found.csrf_token, token)
+    # The file of users may have changed since the login: the rights are those that stand there now.
+    return Identity(user.name, user.role, address, found.csrf_token, token, user.reads_bodies)
 
 
 def _serve(console: Console, declared: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     async def serve(request: Request) -> Response:
-        return await answer(console, declared, request, lambda: identify(console, request))
+        try:
+            return await answer(console, declared, request, lambda: identify(console, request))
+        except Exception:
+            number = secrets.token_hex(4)
+            log.exception("fault %s in %s %s", number, declared.method, request.url.path)
+            return problem_response(
+                Problem(
+                    500,
+                    "FAULT",
+                    "the console has a fault, and could not do this",
+                    f"Its log has the reason under the number {number}: please report it.",
+                )
+            )
 
     return serve

@@ -7,7 +7,7 @@ import contextlib
 
 from orbitmq.access import Access
 from orbitmq.admin import Admin
-from orbitmq.client import Producer
+from orbitmq.client import AsyncDelayClient, Producer
 from orbitmq.console.history_file import HistoryFile
 from orbitmq.console.reader import Reader
 from orbitmq.console.sampling import Sampler
@@ -36,6 +36,8 @@ class Cluster:
         self.reader = Reader(namesrv, timeout_ms=TIMEOUT_MS, **access.options)
         """Leaves brokers out that do not answer: for pages."""
         self.sampler = Sampler(self.admin, self.reader, sample_seconds, name=name, history_file=history_file)
+        self.delays: AsyncDelayClient | None = None
+        """Asks the delay service of this cluster, if there is one."""
         self._sampling: asyncio.Task[None] | None = None
         self._producer: Producer | None = None
         self._starting = asyncio.Lock()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from orbitmq.admin import Admin
 from orbitmq.admin.dead_letters.asked import Asked, BadRequest
-from orbitmq.admin.dead_letters.journal import STOPPED, Entry, Journal, JournalUnusable, Run
+from orbitmq.admin.dead_letters.journal import STOPPED, Entry, JournalUnusable, RedriveJournal, Run
 from orbitmq.admin.dead_letters.planning import Preview
 from orbitmq.admin.dead_letters.redrive import Redrive
 from orbitmq.console.security.audit import AuditEntry, AuditLog
@@ -26,7 +26,7 @@ class Redrives:
     """One journal for all clusters. It is opened when there is something to note or to go on with."""
 
     def __init__(self, path: Path, audit: AuditLog) -> None:
-        self._journal = Journal(path)
+        self._journal = RedriveJournal(path)
         self._audit = audit
         self._clusters: dict[str, Redrive] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from orbitmq.admin import Admin
-from orbitmq.admin.commands.cluster_list import BrokerState, broker_states
-from orbitmq.admin.commands.group_dead_letters import DeadLetters, dead_letters
-from orbitmq.admin.commands.group_progress import GroupSummary, group_summaries
+from orbitmq.admin.clusters import BrokerState, broker_states
+from orbitmq.admin.dead_letters.counting import DeadLetters, dead_letters
+from orbitmq.admin.progress import GroupSummary, group_summaries
 from orbitmq.console.history import History
 from orbitmq.console.history_file import HistoryFile, HistoryUnusable
 from orbitmq.console.reader import Reader

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from orbitmq.console.decoding import MAX_BODY_BYTES, Decode, Schema, UndecodableBody, decoder_of
+from orbitmq.console.decoding import (
+    MAX_BODY_BYTES,
+    TOO_LONG_TO_DECODE,
+    Decode,
+    Schema,
+    UndecodableBody,
+    decoder_of,
+)
 from orbitmq.options import OptionError
 
 MOST_SCHEMAS = 1000
@@ -56,7 +63,7 @@ class Schemas:
         if schema is None or not body:
             return None
         if len(body) > MAX_BODY_BYTES:
-            raise UndecodableBody(f"bodies above {MAX_BODY_BYTES} bytes are not decoded")
+            raise UndecodableBody(TOO_LONG_TO_DECODE)
         decoder = self._decoders.get((cluster, topic))
         if decoder is None:
             decoder = self._decoders[(cluster, topic)] = decoder_of(schema)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import uvicorn
 
 from orbitmq.console.app import create_app
+from orbitmq.console.connections import MOST_CONNECTIONS, REQUEST_SECONDS, BrowserConnection
 from orbitmq.console.console import Console
 from orbitmq.console.settings import ConsoleSettings
 from orbitmq.net.accepting import stop_accepting
@@ -18,8 +19,6 @@ from orbitmq.net.address import format_address
 from orbitmq.server.errors import CannotListen
 from orbitmq.server.turn.listener import reason_of
 
-MOST_CONNECTIONS = 500
-"""Requests and open event streams at a time; beyond it the answer is 503."""
 CLOSING_SECONDS = 1
 
 
@@ -53,6 +52,7 @@ class ConsoleServer:
         console = Console(settings)
         config = uvicorn.Config(
             create_app(console),
+            http=BrowserConnection,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -107,8 +107,24 @@ class HttpServer(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        # As uvicorn's own, and with a limit for TLS handshakes: their connections are in no table yet.
+        loop, config = asyncio.get_running_loop(), self.config
+        timeout = REQUEST_SECONDS if config.ssl else None
+        self.servers = [
+            await loop.create_server(
+                self._connection,
+                sock=one,
+                ssl=config.ssl,
+                ssl_handshake_timeout=timeout,
+                backlog=config.backlog,
+            )
+            for one in sockets or ()
+        ]
+        self.started = True
         self.listens.set()
+
+    def _connection(self) -> BrowserConnection:
+        return BrowserConnection(self.config, self.server_state, self.lifespan.state)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:

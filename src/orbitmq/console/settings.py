@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orbitmq.access import Access
+from orbitmq.admin.bodies import MAX_LIMIT_BYTES
 from orbitmq.console.security.single_sign_on import Provider
 from orbitmq.net.address import is_loopback
 from orbitmq.options import OptionError
+from orbitmq.protocol.records.compression import DEFAULT_MAX_INFLATED_BYTES
 
 DEFAULT_PORT = 8080
 _CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -35,10 +37,20 @@ class ConsoleSettings:
     """The OpenID Connect provider at which users log in."""
     sample_seconds: float = 10.0
     """Interval between points of the charts."""
+    max_inflated_body_bytes: int = DEFAULT_MAX_INFLATED_BYTES
+    """Maximum size of one body that was compressed, once it is inflated."""
     history_file: Path | None = None
     """SQLite file that keeps the charts over restarts; without it they are in memory only."""
+    delay_services: Mapping[str, str] = field(default_factory=dict)
+    """Addresses of the APIs of delay services by the name of their cluster, for the page of what waits."""
+    delay_token: str | None = None
+    """The token of those APIs."""
+    masked_fields: tuple[str, ...] = ()
+    """Names of fields whose values nobody may read, in bodies and properties."""
 
     def __post_init__(self) -> None:
+        if not 1 <= self.max_inflated_body_bytes <= MAX_LIMIT_BYTES:
+            raise OptionError("the maximum of an inflated body is between 1 byte and 1 GiB")
         if not self.clusters:
             raise OptionError("a console needs a cluster: --namesrv HOST:PORT")
         for name in self.clusters:
@@ -46,6 +58,8 @@ class ConsoleSettings:
                 raise OptionError(
                     f"{name!r} is no name for a cluster: use letters, digits and ._-, 64 at most"
                 )
+        if unknown := sorted(self.delay_services.keys() - self.clusters.keys()):
+            raise OptionError(f"--delay: {unknown[0]} is none of the clusters {', '.join(self.clusters)}")
         if self.tls_key is not None and self.tls_cert is None:
             raise OptionError("a key needs its certificate: --https-cert")
         if self.is_loopback:
@@ -65,13 +79,18 @@ class ConsoleSettings:
 
     @property
     def users_file(self) -> Path:
-        """The users who may log in; without this file nobody has to."""
+        """The users who may log in; without this file and without credentials nobody has to."""
         return self.data_dir / "users"
 
     @property
     def audit_file(self) -> Path:
         """One JSON object per change."""
         return self.data_dir / "audit.jsonl"
+
+    @property
+    def refused_logins_file(self) -> Path:
+        """One JSON object for the refused logins of a minute from one address."""
+        return self.data_dir / "refused-logins.jsonl"
 
     @property
     def schemas_file(self) -> Path:

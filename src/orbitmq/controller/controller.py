@@ -29,6 +29,8 @@ class Notice:
 
     address: str
     request: NotifyBrokerRoleChanged
+    peer: str
+    """Address that the broker's heartbeats come from, `ip:port`."""
 
 
 class Controller:
@@ -55,7 +57,7 @@ class Controller:
         """Takes over what the store holds, by key. Raises UnreadableGroup."""
         groups = {key: text for key, text in texts.items() if key.startswith(GROUP_KEYS)}
         self.groups.load(groups, now)
-        self.live.lead()
+        self.live.lead(now, self.groups.is_member)
         self._tables.updates = parse_properties(texts.get(UPDATES_KEY, "").encode(), "the consensus store")
         CONTROLLER_TABLE.apply_update(self.settings, self._tables.updates)
         self.leadership.leads = True
@@ -65,12 +67,14 @@ class Controller:
         self.leadership.leads = False
         self.journal.drop()
         self.groups.clear()
+        self.live.step_down()
 
     def check(self, now: int) -> None:
         """Takes out brokers that were silent for too long, and elects masters where one is missing."""
-        for name, broker_id in self.live.expire(now):
+        for name, broker_id in self.live.expire(now, self.groups.lease_ms):
             self._gone((name, broker_id), "sent no heartbeat in time")
         if self.leadership.leads:
+            self.groups.forget_unregistered(now)
             self.groups.elect_where_needed(now, "the master sent no heartbeat in time")
 
     def connection_closed(self, connection_id: int, now: int) -> None:
@@ -78,6 +82,7 @@ class Controller:
         gone = self.live.connection_closed(connection_id)
         for member in gone:
             self._gone(member, "closed its connection")
+            self.groups.ended(member, now)
         if gone and self.leadership.leads:
             self.groups.elect_where_needed(now, "the master's connection ended")
 
@@ -101,4 +106,4 @@ class Controller:
             SyncStateSet(set(group.sync_state_set), group.sync_state_set_epoch),
         )
         living = sorted(self.live.of_group(group.name).items(), key=lambda one: one[0] != group.master_id)
-        return [Notice(broker.address, request) for _, broker in living]
+        return [Notice(broker.address, request, broker.peer) for _, broker in living]

@@ -48,7 +48,12 @@ def _best(
         return preferred if preferred in candidates else None
     if group.master_id in candidates:
         return group.master_id
-    return min(candidates, key=lambda one: _rank(one, live[one]), default=None)
+    return most_complete({one: live[one] for one in candidates})
+
+
+def most_complete(candidates: Mapping[int, LiveBroker]) -> int | None:
+    """The member with the most complete log; None without candidates."""
+    return min(candidates, key=lambda one: _rank(one, candidates[one]), default=None)
 
 
 def _rank(broker_id: int, broker: LiveBroker) -> tuple[int, int, int, int]:

@@ -7,9 +7,11 @@ are decided here, and a step counts once the store has taken it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from orbitmq.controller.live import DEFAULT_TIMEOUT_MS
 
 FIRST_BROKER_ID = 1
 """The id that the first member of a group takes."""
@@ -31,17 +33,18 @@ class Replica:
     address: str = ""
     """Empty until it has registered."""
     check_code: str = ""
+    was_heard: bool = True
+    """False for a new member until its first heartbeat with an epoch that the group has had."""
 
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """One change of a group's master, for the people who operate it."""
+    """One election of a group's master, for the people who operate it. No two of a group have one epoch."""
 
     at_ms: int
     """Wall clock of the controller that decided."""
     master_epoch: int
-    master_id: int | None
-    """None: the group lost its master and nobody could take over."""
+    master_id: int
     master_address: str
     reason: str
     without_master_ms: int = 0
@@ -53,6 +56,11 @@ class Election:
 
     UNKNOWN_LOSS if no controller of now has heard that master.
     """
+    ended_ms: int | None = None
+    """Wall clock of the moment at which the group had no master any more. None if it has this one, or if
+    another election followed at once.
+    """
+    ended_because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,16 @@ class BrokerGroup:
     elections: tuple[Election, ...] = ()
     next_id: int = FIRST_BROKER_ID
     """Never given out before, so that an id means one broker for ever."""
+    lease_ms: int = DEFAULT_TIMEOUT_MS
+    """Longest time for which the master may go on without a word of a controller; also a master before whose
+    lease may still hold. A new leader waits for so long for a master that it has not heard.
+    """
+    waits_for_lease: bool = False
+    """True from an election while another member's lease held until the new master has begun."""
+    is_restored: bool = False
+    """True if a member has had a later epoch than the store: its in-sync set is that of an older time."""
+    begins_anew: bool = False
+    """True if all members were removed: the next ones begin anew, behind the epochs of before."""
 
     @property
     def master_address(self) -> str | None:
@@ -80,12 +98,12 @@ class BrokerGroup:
         """The master, or the one before where the group has lost its own."""
         if self.master_id is not None:
             return self.master_id
-        return next((one.master_id for one in reversed(self.elections) if one.master_id is not None), None)
+        return self.elections[-1].master_id if self.elections else None
 
     @property
     def was_never_elected(self) -> bool:
-        """True if the group has had no master yet."""
-        return self.master_epoch == 0
+        """True if none of its members was master yet."""
+        return self.master_epoch == 0 or self.begins_anew
 
     def with_replica(self, broker_id: int, replica: Replica) -> BrokerGroup:
         """The group with a member added or replaced."""
@@ -96,32 +114,41 @@ class BrokerGroup:
         """The group without some members; a master among them is none any more."""
         kept = {one: replica for one, replica in self.replicas.items() if one not in broker_ids}
         gone = self.master_id in broker_ids
+        in_sync = self.sync_state_set - broker_ids
         return replace(
             self,
             replicas=kept,
             master_id=None if gone else self.master_id,
-            sync_state_set=self.sync_state_set - broker_ids,
-            sync_state_set_epoch=self.sync_state_set_epoch + 1,
+            sync_state_set=in_sync,
+            sync_state_set_epoch=self.sync_state_set_epoch + (in_sync != self.sync_state_set),
+            begins_anew=self.begins_anew or not kept,
+            is_restored=self.is_restored and bool(kept),
+            next_id=self.next_id if kept else FIRST_BROKER_ID,
         )
 
     def with_sync_state_set(self, broker_ids: frozenset[int]) -> BrokerGroup:
         """The group after its master has reported who is in sync."""
         return replace(self, sync_state_set=broker_ids, sync_state_set_epoch=self.sync_state_set_epoch + 1)
 
-    def elected(self, election: Election) -> BrokerGroup:
+    def elected(self, election: Election, lease_ms: int, *, waits_for_lease: bool = False) -> BrokerGroup:
         """The group after an election: a new epoch with its master, alone in the in-sync set."""
-        master_id = election.master_id
-        kept = (*self.elections, election)[-MAX_ELECTIONS_KEPT:]
-        if master_id is None:
-            return replace(self, master_id=None, elections=kept)
         return replace(
             self,
-            master_id=master_id,
+            master_id=election.master_id,
             master_epoch=election.master_epoch,
-            sync_state_set=frozenset((master_id,)),
+            sync_state_set=frozenset((election.master_id,)),
             sync_state_set_epoch=self.sync_state_set_epoch + 1,
-            elections=kept,
+            elections=(*self.elections, election)[-MAX_ELECTIONS_KEPT:],
+            lease_ms=lease_ms,
+            waits_for_lease=waits_for_lease,
+            is_restored=False,
+            begins_anew=False,
         )
+
+    def without_master(self, now: int, reason: str) -> BrokerGroup:
+        """The group after the end of a reign that no other follows at once."""
+        ended = (replace(one, ended_ms=now, ended_because=reason) for one in self.elections[-1:])
+        return replace(self, master_id=None, elections=(*self.elections[:-1], *ended))
 
     def to_text(self) -> str:
         """The value in the consensus store."""
@@ -132,7 +159,11 @@ class BrokerGroup:
                 "name": self.name,
                 "nextId": self.next_id,
                 "replicas": {
-                    str(broker_id): {"address": one.address, "checkCode": one.check_code}
+                    str(broker_id): {
+                        "address": one.address,
+                        "checkCode": one.check_code,
+                        "wasHeard": one.was_heard,
+                    }
                     for broker_id, one in sorted(self.replicas.items())
                 },
                 "masterId": self.master_id,
@@ -140,6 +171,10 @@ class BrokerGroup:
                 "syncStateSet": sorted(self.sync_state_set),
                 "syncStateSetEpoch": self.sync_state_set_epoch,
                 "elections": [_election_fields(one) for one in self.elections],
+                "leaseMs": self.lease_ms,
+                "waitsForLease": self.waits_for_lease,
+                "isRestored": self.is_restored,
+                "beginsAnew": self.begins_anew,
             },
             ensure_ascii=False,
         )
@@ -155,15 +190,21 @@ class BrokerGroup:
                 cluster=str(found["cluster"]),
                 name=str(found["name"]),
                 replicas={
-                    int(broker_id): Replica(str(one["address"]), str(one["checkCode"]))
+                    int(broker_id): Replica(
+                        str(one["address"]), str(one["checkCode"]), bool(one.get("wasHeard", True))
+                    )
                     for broker_id, one in found["replicas"].items()
                 },
                 master_id=None if found["masterId"] is None else int(found["masterId"]),
                 master_epoch=int(found["masterEpoch"]),
                 sync_state_set=frozenset(int(one) for one in found["syncStateSet"]),
                 sync_state_set_epoch=int(found["syncStateSetEpoch"]),
-                elections=tuple(_election(one) for one in found["elections"]),
+                elections=_elections(found["elections"]),
                 next_id=int(found["nextId"]),
+                lease_ms=int(found.get("leaseMs", DEFAULT_TIMEOUT_MS)),
+                waits_for_lease=bool(found.get("waitsForLease", False)),
+                is_restored=bool(found.get("isRestored", False)),
+                begins_anew=bool(found.get("beginsAnew", False)),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UnreadableGroup(f"{type(error).__name__}: {error}") from None
@@ -179,17 +220,34 @@ def _election_fields(one: Election) -> dict[str, Any]:
         "withoutMasterMs": one.without_master_ms,
         "isUnclean": one.is_unclean,
         "lostBytes": one.lost_bytes,
+        "endedMs": one.ended_ms,
+        "endedBecause": one.ended_because,
     }
 
 
+def _elections(rows: Iterable[Mapping[str, Any]]) -> tuple[Election, ...]:
+    """Releases up to 0.2 wrote a row without a master where a reign ended, with the epoch of that reign."""
+    elections: list[Election] = []
+    for fields in rows:
+        if fields["masterId"] is not None:
+            elections.append(_election(fields))
+        elif elections:
+            ended = int(fields["atMs"]), str(fields["reason"])
+            elections[-1] = replace(elections[-1], ended_ms=ended[0], ended_because=ended[1])
+    return tuple(elections)
+
+
 def _election(fields: Mapping[str, Any]) -> Election:
+    ended_ms = fields.get("endedMs")
     return Election(
         at_ms=int(fields["atMs"]),
         master_epoch=int(fields["masterEpoch"]),
-        master_id=None if fields["masterId"] is None else int(fields["masterId"]),
+        master_id=int(fields["masterId"]),
         master_address=str(fields["masterAddress"]),
         reason=str(fields["reason"]),
         without_master_ms=int(fields["withoutMasterMs"]),
         is_unclean=bool(fields["isUnclean"]),
         lost_bytes=int(fields["lostBytes"]),
+        ended_ms=None if ended_ms is None else int(ended_ms),
+        ended_because=str(fields.get("endedBecause", "")),
     )

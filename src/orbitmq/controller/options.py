@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orbitmq.handling.credentials import first_user, own_credentials
 from orbitmq.options import (
     Long,
-    Option,
     OptionError,
     OptionTable,
     Settings,
     option,
-    without_effect,
 )
-from orbitmq.options.network import NETWORK_ROWS, NetworkSettings
+from orbitmq.options.apache import apache_rows
+from orbitmq.options.network import NetworkSettings
 from orbitmq.options.reporting import ReportingSettings
 
 _OWNER = "ControllerConfig"
@@ -21,12 +21,9 @@ DEFAULT_PORT = 19876
 
 
 @dataclass(kw_only=True)
-class StoreSettings(Settings):
-    """The consensus store, and this controller's place in it: OrbitMQ's own options."""
+class ConsensusSettings(Settings):
+    """The consensus store, and the lease in it: OrbitMQ's own options."""
 
-    advertised_address: str = option(
-        "", "Address given to brokers and tools, `host:port`; the listen address if empty."
-    )
     store_address: str = option(
         "", "The consensus store: etcd://HOST:PORT,HOST:PORT,... or zookeeper://HOST:PORT,HOST:PORT,..."
     )
@@ -49,16 +46,89 @@ class StoreSettings(Settings):
     store_ca_path: str = option(
         "", "Certificates that the consensus store is checked against; with it the connection uses TLS."
     )
-    store_cert_path: str = option("", "Certificate of this controller for the consensus store.")
+    store_cert_path: str = option("", "Own certificate for the consensus store.")
     store_key_path: str = option("", "Key of that certificate.")
+
+    @property
+    def store_group(self) -> str:
+        """Name of those who share the prefix; others are refused."""
+        return "orbitmq"
+
+    def complete(self) -> None:
+        """Raises OptionError for files that do not go together."""
+        super().complete()
+        self.store_prefix = self.store_prefix.rstrip("/")
+        if bool(self.store_cert_path) != bool(self.store_key_path):
+            raise OptionError("storeCertPath and storeKeyPath belong together: give both or none")
+        if self.store_cert_path and not self.store_ca_path:
+            raise OptionError("storeCertPath needs storeCaPath: the store's certificate has to be checked")
+
+
+@dataclass(kw_only=True)
+class StoreSettings(ConsensusSettings):
+    """The place of a controller in the consensus store: OrbitMQ's own options."""
+
+    advertised_address: str = option(
+        "", "Address given to brokers and tools, `host:port`; the listen address if empty."
+    )
     controller_group: str = option(
         "orbitmq", "Name of this cluster of controllers. A prefix that another group uses is refused."
     )
     controller_id: str = option("", "Name of this controller among the others; its address if empty.")
 
+    @property
+    def store_group(self) -> str:
+        """Name of those who share the prefix; others are refused."""
+        return self.controller_group
+
 
 @dataclass(kw_only=True)
-class ControllerSettings(NetworkSettings, ReportingSettings, StoreSettings, owner=_OWNER):
+class AccessSettings(Settings):
+    """Users of a controller, which keeps no others: OrbitMQ's own options, named as those of brokers."""
+
+    authentication_enabled: bool = option(
+        False,
+        "Serve only requests that are signed: brokers sign with innerClientAuthenticationCredentials, and "
+        "the user of initAuthenticationUser may do everything.",
+    )
+    init_authentication_user: str | None = option(
+        None,
+        "The super user, who alone may elect, remove members and set options: "
+        '{"username":"...","password":"..."}.',
+        secret=True,
+    )
+    inner_client_authentication_credentials: str | None = option(
+        None,
+        "Credentials that brokers sign with, the same as in their options; the controller signs its notices "
+        'to brokers with them: {"accessKey":"...","secretKey":"..."}.',
+        secret=True,
+    )
+
+    def complete(self) -> None:
+        """Raises OptionError for users that cannot be read or go together; secrets are not in its text."""
+        super().complete()
+        for name, read in (
+            ("initAuthenticationUser", first_user),
+            ("innerClientAuthenticationCredentials", own_credentials),
+        ):
+            try:
+                read(self)
+            except OptionError as error:
+                raise OptionError(f"{self.sources.get(name, 'settings')}: {error}") from None
+        operator, brokers = first_user(self), own_credentials(self)
+        if self.authentication_enabled and brokers is None:
+            raise OptionError(
+                "authenticationEnabled needs innerClientAuthenticationCredentials: brokers sign with them"
+            )
+        if operator and brokers and operator.access_key == brokers.access_key:
+            raise OptionError(
+                "initAuthenticationUser and innerClientAuthenticationCredentials name the same user: brokers "
+                "would be allowed what is for operators"
+            )
+
+
+@dataclass(kw_only=True)
+class ControllerSettings(NetworkSettings, ReportingSettings, StoreSettings, AccessSettings, owner=_OWNER):
     """The options of one controller; rules read them at every step, so that updates count at once."""
 
     listen_port: int = option(
@@ -91,72 +161,6 @@ class ControllerSettings(NetworkSettings, ReportingSettings, StoreSettings, owne
         "Options that may not be changed over the network, separated by `;`.",
     )
 
-    def complete(self) -> None:
-        super().complete()
-        self.store_prefix = self.store_prefix.rstrip("/")
-        if bool(self.store_cert_path) != bool(self.store_key_path):
-            raise OptionError("storeCertPath and storeKeyPath belong together: give both or none")
-        if self.store_cert_path and not self.store_ca_path:
-            raise OptionError("storeCertPath needs storeCaPath: the store's certificate has to be checked")
 
-
-_OTHER_ROWS: list[Option] = [
-    *without_effect(
-        "requests are handled in the turn they arrive in, on one thread: no pools, no queues before them",
-        _OWNER,
-        ("controllerThreadPoolNums", "int", 16),
-        ("controllerRequestThreadPoolQueueCapacity", "int", 50_000),
-    ),
-    *without_effect(
-        "decisions are kept in the consensus store of --store, not in files of the controller",
-        _OWNER,
-        ("controllerType", "String", "DLedger"),
-        ("controllerDLegerGroup", "String", None),
-        ("controllerDLegerPeers", "String", None),
-        ("controllerDLegerSelfId", "String", None),
-        ("controllerStorePath", "String", "$HOME/<controllerType>Controller"),
-        ("configStorePath", "String", "$HOME/controller/controller.properties"),
-        ("mappedFileSize", "int", 1_073_741_824),
-        ("isProcessReadEvent", "boolean", False),
-        *(
-            Option(f"jRaft{name}", kind, default, owner="JraftConfig")
-            for name, kind, default in (
-                ("ElectionTimeoutMs", "int", 1000),
-                ("ScanWaitTimeoutMs", "int", 1000),
-                ("SnapshotIntervalSecs", "int", 3600),
-                ("GroupId", "String", "jRaft-Controller"),
-                ("ServerId", "String", "localhost:9880"),
-                ("InitConf", "String", "localhost:9880,localhost:9881,localhost:9882"),
-                ("ControllerRPCAddr", "String", "localhost:9770,localhost:9771,localhost:9772"),
-            )
-        ),
-    ),
-    *without_effect(
-        "an election that found nobody is tried at every check again",
-        _OWNER,
-        ("electMasterMaxRetryCount", "int", 3),
-        ("scanInactiveMasterInterval", "long", 5000),
-    ),
-    *without_effect(
-        "a place of Apache's installation, of which OrbitMQ has none",
-        _OWNER,
-        Option("rocketmqHome", "String", None, apache_default="ROCKETMQ_HOME env / rocketmq.home.dir"),
-    ),
-    *without_effect(
-        "metrics are on /metrics of the health port, in Prometheus' text format",
-        _OWNER,
-        ("metricsExporterType", "MetricsExporterType", "DISABLE"),
-        ("metricsGrpcExporterTarget", "String", ""),
-        ("metricsGrpcExporterHeader", "String", ""),
-        ("metricGrpcExporterTimeOutInMills", "long", 3000),
-        ("metricGrpcExporterIntervalInMills", "long", 60_000),
-        ("metricLoggingExporterIntervalInMills", "long", 10_000),
-        ("metricsPromExporterPort", "int", 5557),
-        ("metricsPromExporterHost", "String", ""),
-        ("metricsLabel", "String", ""),
-        ("metricsInDelta", "boolean", False),
-    ),
-]
-
-CONTROLLER_TABLE = OptionTable(ControllerSettings, _OTHER_ROWS, NETWORK_ROWS)
+CONTROLLER_TABLE = OptionTable(ControllerSettings, apache_rows("controller", "network"))
 """Every option of a controller."""

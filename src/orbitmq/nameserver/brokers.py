@@ -22,6 +22,8 @@ class LiveBroker:
     connection_id: int
     """The connection on which it registered last; its end is the end of the broker."""
     ha_address: str
+    host: str = ""
+    """The address that it registered from."""
 
     def is_expired(self, now: int) -> bool:
         """True if its last heartbeat is too long ago."""
@@ -69,6 +71,8 @@ class Registration:
     enable_acting_master: bool | None = None
     """None: the broker is too old to know of acting masters."""
     connection_id: int = 0
+    host: str = ""
+    """The address that it came from, without the port."""
     may_write: bool = True
     """True if its topics accept messages; false for a slave that acts as master."""
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from orbitmq.options import InvalidValue, Long, Option, OptionTable, option, refused, without_effect
-from orbitmq.options.network import NETWORK_ROWS, NetworkSettings
+from orbitmq.options import InvalidValue, Long, OptionTable, option
+from orbitmq.options.apache import apache_rows
+from orbitmq.options.network import NetworkSettings
 from orbitmq.options.reporting import ReportingSettings
-
-_OWNER = "NamesrvConfig"
 
 
 @dataclass(kw_only=True)
@@ -75,37 +74,5 @@ class NamesrvSettings(NetworkSettings, ReportingSettings, owner="NamesrvConfig")
         return str(Path(path).expanduser())
 
 
-_OTHER_ROWS: list[Option] = [
-    *without_effect(
-        "requests are handled in the turn they arrive in, on one thread: no pools, no queues before them",
-        "NamesrvConfig",
-        ("clientRequestThreadPoolNums", "int", 8),
-        ("defaultThreadPoolNums", "int", 16),
-        ("clientRequestThreadPoolQueueCapacity", "int", 50_000),
-        ("defaultThreadPoolQueueCapacity", "int", 10_000),
-        ("unRegisterBrokerQueueCapacity", "int", 3000),
-    ),
-    *without_effect(
-        "a place of Apache's installation, of which OrbitMQ has none",
-        "NamesrvConfig",
-        Option("rocketmqHome", "String", None, apache_default="ROCKETMQ_HOME env / rocketmq.home.dir"),
-    ),
-    *without_effect(
-        "only read together with clusterTest",
-        "NamesrvConfig",
-        ("productEnvName", "String", "center"),
-    ),
-    *refused(
-        "a controller is a process of its own: orbitmq controller",
-        "NamesrvConfig",
-        ("enableControllerInNamesrv", "boolean", False),
-    ),
-    *refused(
-        "routes of other environments are not asked for",
-        "NamesrvConfig",
-        ("clusterTest", "boolean", False),
-    ),
-]
-
-NAMESRV_TABLE = OptionTable(NamesrvSettings, _OTHER_ROWS, NETWORK_ROWS)
+NAMESRV_TABLE = OptionTable(NamesrvSettings, apache_rows("namesrv", "network"))
 """Every option of a name server."""

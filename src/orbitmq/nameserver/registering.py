@@ -61,6 +61,7 @@ def read_registration(call: Call[RegisterBroker]) -> Registration:
         timeout_ms=request.heartbeat_timeout_millis,
         enable_acting_master=request.enable_acting_master,
         connection_id=call.peer.connection_id,
+        host=call.peer.address.rpartition(":")[0],
     )
     if body:
         try:

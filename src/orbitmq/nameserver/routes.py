@@ -10,6 +10,7 @@ Nothing here is kept over a restart: brokers register again within half a minute
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -21,6 +22,15 @@ from orbitmq.nameserver.brokers import (
     Notice,
     Registration,
     RegistrationRefused,
+)
+from orbitmq.nameserver.limits import (
+    MOST_BROKERS,
+    MOST_BROKERS_OF_PEER,
+    MOST_FILTER_SERVERS,
+    MOST_ROWS,
+    MOST_TOPICS_OF_BROKER,
+    LimitReached,
+    check_name,
 )
 from orbitmq.protocol.bodies.route import MASTER_ID, ClusterInfo, QueueData, TopicRouteData
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
@@ -55,6 +65,10 @@ class RouteTable:
         self._waiting: dict[Address, dict[str, Registration]] = {}
         """Topics whose row is still to be written, with the registration that named them last."""
         self._notices: list[Notice] = []
+        self._rows_of: Counter[str] = Counter()
+        """Number of rows by broker name."""
+        self._row_count = 0
+        self._mapping_count = 0
 
     # Brokers come.
 
@@ -65,7 +79,7 @@ class RouteTable:
 
         The rows of its topics are only noted: `take_rows` writes them. With `delete_absent` topics that the
         broker no longer names lose their rows; with `notify` members hear of a new smallest id. Raises
-        RegistrationRefused.
+        RegistrationRefused, LimitReached.
         """
         group = self.groups.get(registration.broker_name)
         if group is None:
@@ -78,6 +92,11 @@ class RouteTable:
         known = group.addresses.get(registration.broker_id)
         if known is None and len(registration.topics) == 1:
             raise RegistrationRefused(registration.broker_name)
+        self._check_bounds(registration)
+        live = self.live.get((registration.cluster, registration.address))
+        if live is not None and live.broker_name != registration.broker_name:
+            # One address is one broker: under its old name it would stay in routes for ever.
+            self.unregister(registration.cluster, live.broker_name, registration.address, notify=notify)
         if known is not None and known != registration.address:
             self._warn_of_two(registration, known)
         self._join(group, registration)
@@ -110,7 +129,7 @@ class RouteTable:
                 row = _row(registration.broker_name, registration.topics[topic])
                 if not registration.may_write:
                     row.perm &= ~PERM_WRITE
-                self.topics.setdefault(topic, {})[registration.broker_name] = row
+                self._put_row(topic, row)
         except Malformed:
             waiting.clear()
             raise
@@ -118,6 +137,58 @@ class RouteTable:
             if not waiting:
                 del self._waiting[cluster, address]
         return not waiting
+
+    def _put_row(self, topic: str, row: QueueData) -> None:
+        rows = self.topics.setdefault(topic, {})
+        if row.broker_name not in rows:
+            self._rows_of[row.broker_name] += 1
+            self._row_count += 1
+        rows[row.broker_name] = row
+
+    def _note_row_gone(self, broker_name: str) -> None:
+        self._row_count -= 1
+        self._rows_of[broker_name] -= 1
+        if not self._rows_of[broker_name]:
+            del self._rows_of[broker_name]
+
+    def _check_bounds(self, registration: Registration) -> None:
+        """Raises LimitReached for a broker that would take a table beyond its bound."""
+        name, key = registration.broker_name, (registration.cluster, registration.address)
+        for what, text in (
+            ("the cluster's name", registration.cluster),
+            ("the broker's name", name),
+            ("the broker's address", registration.address),
+            ("the broker's HA address", registration.ha_address or ""),
+        ):
+            check_name(text, what)
+        if len(registration.filter_servers) > MOST_FILTER_SERVERS:
+            raise LimitReached(f"a broker has {MOST_FILTER_SERVERS} filter servers at most")
+        if key not in self.live:
+            self._check_brokers(registration)
+        fresh = 0
+        for topic in registration.topics:
+            if name not in self.topics.get(topic, ()):
+                check_name(topic, "the name of a topic")
+                fresh += 1
+        waiting = sum(map(len, self._waiting.values()))
+        own = self._rows_of[name] + fresh + len(self._waiting.get(key, ()))
+        if fresh and own > MOST_TOPICS_OF_BROKER:
+            raise LimitReached(f"a broker has {MOST_TOPICS_OF_BROKER} topics at most in a name server")
+        if fresh and self._row_count + waiting + fresh > MOST_ROWS:
+            raise LimitReached(f"a name server has {MOST_ROWS} rows at most, over all topics and brokers")
+        if registration.mappings and self._mapping_count + len(registration.mappings) > MOST_ROWS:
+            raise LimitReached(f"a name server has {MOST_ROWS} mappings of static topics at most")
+
+    def _check_brokers(self, registration: Registration) -> None:
+        if len(self.live) >= MOST_BROKERS:
+            raise LimitReached(f"a name server has {MOST_BROKERS} brokers at most")
+        if registration.broker_name not in self.groups and len(self.groups) >= MOST_BROKERS:
+            raise LimitReached(f"a name server has {MOST_BROKERS} broker groups at most")
+        if registration.cluster not in self.clusters and len(self.clusters) >= MOST_BROKERS:
+            raise LimitReached(f"a name server has {MOST_BROKERS} clusters at most")
+        host = registration.host
+        if sum(one.host == host for one in self.live.values()) >= MOST_BROKERS_OF_PEER:
+            raise LimitReached(f"{MOST_BROKERS_OF_PEER} brokers are registered from {host} already")
 
     def _is_outdated(self, group: BrokerGroup, registration: Registration) -> bool:
         """True if another address holds the id, with a newer state version."""
@@ -166,6 +237,7 @@ class RouteTable:
         for topic, mapping in registration.mappings.items():
             leaders = self.mappings.setdefault(topic, {})
             if all_news or mapping.bname not in leaders:
+                self._mapping_count += mapping.bname not in leaders
                 leaders[mapping.bname] = mapping
 
     def _note_alive(self, registration: Registration, now: int) -> None:
@@ -177,6 +249,7 @@ class RouteTable:
             registration.version,
             registration.connection_id,
             registration.ha_address,
+            registration.host,
         )
         if registration.filter_servers:
             self.filter_servers[key] = registration.filter_servers
@@ -227,11 +300,10 @@ class RouteTable:
 
     def _drop_group(self, group: BrokerGroup) -> None:
         del self.groups[group.name]
-        names = self.clusters.get(group.cluster)
-        if names is not None:
-            names.pop(group.name, None)
-            if not names:
-                del self.clusters[group.cluster]
+        # Members may have registered with several clusters.
+        for cluster, names in [*self.clusters.items()]:
+            if names.pop(group.name, "") is None and not names:
+                del self.clusters[cluster]
         for topic in [topic for topic, rows in self.topics.items() if group.name in rows]:
             self._drop_row(topic, group.name)
 
@@ -272,6 +344,7 @@ class RouteTable:
     def _drop_row(self, topic: str, broker_name: str) -> None:
         rows = self.topics[topic]
         del rows[broker_name]
+        self._note_row_gone(broker_name)
         if not rows:
             del self.topics[topic]
 
@@ -294,16 +367,26 @@ class RouteTable:
         return len(rows)
 
     def put_rows(self, topic: str, rows: Iterable[QueueData]) -> None:
-        """Adds or replaces rows of a topic; those of unknown brokers are left out."""
+        """Adds or replaces rows of a topic; those of unknown brokers are left out. Raises LimitReached."""
         known = {row.broker_name: row for row in rows if row.broker_name in self.groups}
-        if known:
-            self.topics.setdefault(topic, {}).update(known)
+        if not known:
+            return
+        check_name(topic, "the name of the topic")
+        there = self.topics.get(topic, {})
+        fresh = [name for name in known if name not in there]
+        if any(self._rows_of[name] >= MOST_TOPICS_OF_BROKER for name in fresh):
+            raise LimitReached(f"a broker has {MOST_TOPICS_OF_BROKER} topics at most in a name server")
+        if self._row_count + len(fresh) > MOST_ROWS:
+            raise LimitReached(f"a name server has {MOST_ROWS} rows at most, over all topics and brokers")
+        for row in known.values():
+            self._put_row(topic, row)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forgets a topic, or its rows on brokers of one cluster."""
         if not cluster:
-            self.topics.pop(topic, None)
-            self.mappings.pop(topic, None)
+            for broker_name in self.topics.pop(topic, ()):
+                self._note_row_gone(broker_name)
+            self._mapping_count -= len(self.mappings.pop(topic, ()))
             return
         for broker_name in self.clusters.get(cluster, ()):
             if broker_name in self.topics.get(topic, ()):

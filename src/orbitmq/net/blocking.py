@@ -54,7 +54,7 @@ class BlockingConnection:
         except TimeoutError:
             raise ConnectFailed(address, f"no answer within {connect_timeout_ms} ms") from None
         except OSError as error:
-            raise ConnectFailed(address, why_not_connected(error)) from None
+            raise ConnectFailed(address, why_not_connected(error, is_tls=ssl is not None)) from None
         self._socket: socket.socket | None = connected
         self._reader = connected.makefile("rb")
 

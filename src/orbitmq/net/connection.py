@@ -20,6 +20,7 @@ from orbitmq.handling.call import Peer
 from orbitmq.net.address import format_address
 from orbitmq.net.errors import CallTimeout, ConnectionLost
 from orbitmq.net.replies import read_reply
+from orbitmq.net.strangers import UNANSWERED, other_protocol
 from orbitmq.protocol.errors import MalformedFrame
 from orbitmq.protocol.records.ids import pack_host
 from orbitmq.protocol.remoting.command import FLAG_ONEWAY, Command
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 ReplyT = TypeVar("ReplyT", bound="Reply")
 Buffer = bytes | bytearray | memoryview
 
-_Asked: TypeAlias = "tuple[asyncio.Future[Command], float, type[Request[Any]], float]"
+_Asked: TypeAlias = "tuple[asyncio.Future[Command], float, str, float]"
 """A call that waits for its answer: until which loop time, for what, and for how long (ms)."""
 
 HIGH_WATER_BYTES = 1 << 20
@@ -63,6 +64,12 @@ def _joined(pieces: list[Buffer]) -> Iterator[Buffer]:
         run.append(piece)
         size += len(piece)
     yield run[0] if len(run) == 1 else b"".join(run)
+
+
+def _plain_host(host: str) -> str:
+    """An address without its zone; one of IPv4 as such, also where IPv6 carries it."""
+    host = host.partition("%")[0]
+    return host[7:] if host.startswith("::ffff:") and "." in host else host
 
 
 class Flushes:
@@ -92,13 +99,14 @@ class Flushes:
         """Someone's turn is over."""
         self.turns -= 1
         if self._waiting and not self.turns:
-            self._flush()
+            self.flush()
 
     def _flush_now(self) -> None:
         self._soon = False
-        self._flush()
+        self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Has what is queued leave now; see `may_answer`."""
         waiting, self._waiting = self._waiting, []
         for connection in waiting:
             connection.flush_queued()
@@ -128,6 +136,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self.id = next(_connection_ids)
         self.peer = Peer(self.id, b"", "")
+        self.local_host = ""
         self.local_port = 0
         self.is_closed = False
         self.credentials: Credentials | None = None
@@ -181,15 +190,17 @@ class Connection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)  # type: ignore[attr-defined]
         remote = transport.get_extra_info("peername") or ("0.0.0.0", 0)
         local = transport.get_extra_info("sockname") or ("0.0.0.0", 0)
-        host = remote[0].partition("%")[0]
-        if host.startswith("::ffff:") and "." in host:
-            host = host[7:]
+        host = _plain_host(remote[0])
+        self.local_host = _plain_host(local[0])
         self.peer = Peer(self.id, pack_host(host, remote[1]), format_address(host, remote[1]))
         self.local_port = local[1]
         self.last_active = self._loop.time()
 
     def data_received(self, data: bytes) -> None:
         """Cuts what came into commands; answers end their calls, requests go to `on_requests`."""
+        if not self.last_heard and (other := other_protocol(data)):
+            self.cut(other)
+            return
         self.last_active = self.last_heard = now = self._loop.time()
         inbox = self._inbox
         if not inbox:
@@ -309,6 +320,10 @@ class Connection(asyncio.Protocol):
         """Fails the calls under way and notifies the owner."""
         if error is not None and self._close_reason == "closed by peer":
             self._close_reason = str(error) or type(error).__name__
+        elif self._pending and not self.last_heard and self._close_reason == "closed by peer":
+            transport = self._transport
+            if transport is not None and transport.get_extra_info("sslcontext") is None:
+                self._close_reason = UNANSWERED
         self.is_closed = True
         self._out.clear()
         self._out_bytes = 0
@@ -420,16 +435,20 @@ class Connection(asyncio.Protocol):
 
         It fails with CallTimeout or ConnectionLost.
         """
-        if self.is_closed:
-            raise ConnectionLost(self.peer.address, self._close_reason)
         command = request.to_command()
         if self.credentials is not None:
             self.credentials.sign(command)
+        return self.submit_command(command, type(request).__name__, timeout_ms)
+
+    def submit_command(self, command: Command, name: str, timeout_ms: float) -> asyncio.Future[Command]:
+        """Sends a request as it is, under an `opaque` of this connection; `name` is for errors."""
+        if self.is_closed:
+            raise ConnectionLost(self.peer.address, self._close_reason)
         opaque = self._opaque = (self._opaque + 1) & 0x7FFFFFFF
         command.opaque = opaque
         future: asyncio.Future[Command] = self._loop.create_future()
         deadline = self._loop.time() + timeout_ms / 1000
-        self._pending[opaque] = (future, deadline, type(request), timeout_ms)
+        self._pending[opaque] = (future, deadline, name, timeout_ms)
         if deadline < self._timer_at:
             self._set_timer(deadline)
         self._queue(command)
@@ -452,9 +471,9 @@ class Connection(asyncio.Protocol):
         """Gives up the calls whose time is over."""
         now = max(self._loop.time(), self._timer_at)
         for opaque in [opaque for opaque, asked in self._pending.items() if asked[1] <= now]:
-            future, _, kind, timeout_ms = self._pending.pop(opaque)
+            future, _, name, timeout_ms = self._pending.pop(opaque)
             if not future.done():
-                future.set_exception(CallTimeout(self.peer.address, kind.__name__, timeout_ms))
+                future.set_exception(CallTimeout(self.peer.address, name, timeout_ms))
         self._set_timer(min((asked[1] for asked in self._pending.values()), default=math.inf))
 
     async def call(self, request: Request[ReplyT], timeout_ms: float = 3000) -> ReplyT:

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 
+from orbitmq.net.strangers import PLAIN_PORT
 from orbitmq.protocol.errors import OrbitError
 
 
@@ -57,12 +58,19 @@ class BadAddress(NetError, ValueError):
     """An address that is not `host:port`."""
 
 
-def why_not_connected(error: OSError) -> str:
+_SIGNS_OF_PLAIN = ("WRONG_VERSION", "RECORD_LAYER", "PACKET_LENGTH", "HTTP", "EOF")
+
+
+def why_not_connected(error: OSError, *, is_tls: bool = False) -> str:
     """The reason of a failed connect, in words for a person."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
-        return f"no TLS connection: {(error.reason or str(error)).replace('_', ' ').lower()}"
+        reason = error.reason or str(error)
+        advice = PLAIN_PORT if any(sign in reason for sign in _SIGNS_OF_PLAIN) else ""
+        return f"no TLS connection: {reason.replace('_', ' ').lower()}{advice}"
+    if isinstance(error, ConnectionResetError) and is_tls:
+        return f"no TLS connection: closed by peer{PLAIN_PORT}"
     if isinstance(error, socket.gaierror):
         return f"the host is not known: {error.strerror or error}"  # its number is none of the system's
     # asyncio's own words are "Connect call failed (...)": the system's say why.

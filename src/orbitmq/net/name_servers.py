@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from orbitmq.net.errors import Closed, NetError, NoNameServer
 from orbitmq.net.pool import ConnectionPool
+from orbitmq.net.server_kinds import NAME_SERVER, NOT_FOR_IT, WrongServer, kind_of_server
 from orbitmq.protocol.bodies.route import TopicRouteData
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused
@@ -42,16 +43,26 @@ class NameServers:
                 reply = await self._pool.call(self._addresses[place], request, self._timeout_ms)
                 self.has_answered = True
                 return reply
-            except BrokerRefused:
-                self.has_answered = True
-                raise
+            except BrokerRefused as error:
+                other = await self._other_kind(self._addresses[place], error)
+                if other is None:
+                    self.has_answered = True
+                    raise
+                failures.append(WrongServer(self._addresses[place], other, NAME_SERVER))
             except Closed:
                 raise
             except NetError as error:
                 failures.append(error)
-                if self._chosen == place:  # else another question has failed there, too, and gone on
-                    self._chosen = (place + 1) % count
+            if self._chosen == place:  # else another question has failed there, too, and gone on
+                self._chosen = (place + 1) % count
         raise NoNameServer(failures)
+
+    async def _other_kind(self, address: str, error: BrokerRefused) -> str | None:
+        """The kind of a server that refuses what every name server answers; None for a name server."""
+        if error.code not in NOT_FOR_IT:
+            return None
+        found = await kind_of_server(self._pool, address, self._timeout_ms)
+        return None if found == NAME_SERVER else found
 
     async def route(self, topic: str) -> TopicRouteData | None:
         """The route of a topic, None without one. Raises NoNameServer, BrokerRefused, Closed."""

@@ -93,7 +93,7 @@ class ConnectionPool:
         except TimeoutError:
             raise ConnectFailed(address, f"no answer within {self._connect_timeout_ms} ms") from None
         except OSError as error:
-            raise ConnectFailed(address, why_not_connected(error)) from None
+            raise ConnectFailed(address, why_not_connected(error, is_tls=self._ssl is not None)) from None
         connection.credentials = self._credentials
         if self._closed:
             connection.abort("pool closed")

@@ -1,6 +1,6 @@
 """Options: rows, the sources values come from, and what they become."""
 
-from orbitmq.options.declare import Long, Settings, declared, option, refused, without_effect
+from orbitmq.options.declare import Long, Settings, declared, option
 from orbitmq.options.errors import (
     InvalidValue,
     NotAtRunTime,
@@ -32,6 +32,4 @@ __all__ = [
     "from_environment",
     "option",
     "read_file",
-    "refused",
-    "without_effect",
 ]

@@ -1,10 +1,8 @@
-"""Writing rows: a field of a settings class is an option that code reads; all others are listed by reason."""
+"""Writing rows: a field of a settings class is an option that code reads; `apache.json` lists all others."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from inspect import get_annotations
 from types import UnionType
 from typing import Annotated, ClassVar, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -16,8 +14,6 @@ Long: TypeAlias = Annotated[int, "long"]
 
 _ROW = "option"
 _JAVA_TYPES: dict[object, str] = {bool: "boolean", int: "int", Long: "long", float: "double", str: "String"}
-_GUARDED = re.compile(r"Path|Home|Dir$|PlugIn|Addr|Address|Provider|Credentials|User$|Whitelist")
-"""Names of options that say where files or peers are, or who may do what: no update over the network."""
 
 
 _VALUE = TypeVar("_VALUE", bound=Value)
@@ -115,31 +111,3 @@ def declared(settings: type[Settings]) -> list[Option]:
                 raise TypeError(f"{settings.__name__}.{one.name} is not the option {row.name}")
             rows.append(row)
     return rows
-
-
-def without_effect(reason: str, owner: str, *rows: tuple[str, str, Value] | Option) -> list[Option]:
-    """Rows that are accepted and change nothing, for one reason: (name, type, Apache's default).
-
-    Updates at run time are accepted as well, but for places and permissions.
-    """
-    listed = [_listed(row, owner, Status.NO_EFFECT, reason) for row in rows]
-    return [replace(row, mutable=_GUARDED.search(row.name) is None) for row in listed]
-
-
-def refused(reason: str, owner: str, *rows: tuple[str, str, Value] | Option) -> list[Option]:
-    """Rows of which any value but the default is refused, for one reason: (name, type, default)."""
-    listed = [_listed(row, owner, Status.REFUSED, reason) for row in rows]
-    return [row if row.only else replace(row, only=(row.default, *_nothing(row))) for row in listed]
-
-
-def _listed(row: tuple[str, str, Value] | Option, owner: str, status: Status, reason: str) -> Option:
-    if isinstance(row, tuple):
-        row = Option(*row)
-    return replace(
-        row, owner=row.owner if row.owner != "BrokerConfig" else owner, status=status, reason=reason
-    )
-
-
-def _nothing(row: Option) -> Iterable[Value]:
-    """An empty text says as little as no text: it is what Apache's sample files hold."""
-    return ("",) if row.default is None else ()

@@ -1,11 +1,10 @@
-"""The rows of Apache's NettyServerConfig, which brokers and name servers have in common."""
+"""The rows of Apache's NettyServerConfig that code reads; all servers have them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.options.declare import option, without_effect
-from orbitmq.options.option import Option
+from orbitmq.options.declare import option
 from orbitmq.options.tls import TlsSettings
 
 _OWNER = "NettyServerConfig"
@@ -28,29 +27,3 @@ class NetworkSettings(TlsSettings, owner="NettyServerConfig"):
         minimum=1,
         owner="",
     )
-
-
-NETWORK_ROWS: list[Option] = [
-    *without_effect(
-        "the network runs on one event loop: no threads, semaphores or buffer pools to size",
-        "NettyServerConfig",
-        ("serverWorkerThreads", "int", 8),
-        ("serverCallbackExecutorThreads", "int", 0),
-        ("serverSelectorThreads", "int", 3),
-        ("serverOnewaySemaphoreValue", "int", 256),
-        ("serverAsyncSemaphoreValue", "int", 64),
-        ("serverNettyWorkerGroupEnable", "boolean", True),
-        ("serverPooledByteBufAllocatorEnable", "boolean", True),
-        ("useEpollNativeSelector", "boolean", False),
-        ("writeBufferHighWaterMark", "int", 0),
-        ("writeBufferLowWaterMark", "int", 0),
-        ("enableShutdownGracefully", "boolean", False),
-        ("shutdownWaitTimeSeconds", "int", 30),
-    ),
-    *without_effect(
-        "the operating system sizes the buffers of sockets",
-        "NettyServerConfig",
-        ("serverSocketSndBufSize", "int", 0),
-        ("serverSocketRcvBufSize", "int", 0),
-    ),
-]

@@ -315,6 +315,12 @@ ERRORS: dict[int, ErrorRow] = {
         _row(_C.RPC_SEND_TO_CHANNEL_FAILED, PeerFailed, "the other broker could not be reached"),
         _row(_C.RPC_TIME_OUT, PeerFailed, "the other broker did not answer in time"),
         _row(_C.GO_AWAY, GoingAway, "the peer is about to stop"),
+        _row(_C.LMQ_QUOTA_EXCEEDED, IllegalOperation, "the broker takes no more lite topics"),
+        _row(
+            _C.LITE_SUBSCRIPTION_QUOTA_EXCEEDED,
+            IllegalOperation,
+            "the member, the group or the broker takes no more lite subscriptions",
+        ),
         _row(_C.CONTROLLER_FENCED_MASTER_EPOCH, ControllerRefused, "the master epoch is not the present one"),
         _row(
             _C.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH,

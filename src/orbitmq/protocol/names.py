@@ -60,6 +60,7 @@ FORWARD_QUEUE_ID = "PROPERTY_FORWARD_QUEUE_ID"
 REDIRECT = "REDIRECT"
 INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
+LITE_TOPIC = "__LITE_TOPIC"
 TRACE_CONTEXT = "TRACE_CONTEXT"
 TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
 TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
@@ -86,6 +87,12 @@ RESERVED_PROPERTIES = frozenset(
     value for name, value in list(globals().items()) if name.isupper() and isinstance(value, str)
 ) - {TRANSIENT_PREFIX, KEY_SEPARATOR}
 """Every property name above: peers give them a meaning, applications should not."""
+
+FIRST_ID = "orbitmq.firstMessageId"
+"""The property with the unique id of the message that became a dead letter: a redrive sends it with a new
+one, and idempotent handlers know it by the first."""
+WRITE_PROPERTY = "orbitmq.write"
+"""The property with the identity of a message that is sent once, whoever sends it: `write/…`."""
 
 # ---- index types, as queries by key name them ----
 
@@ -118,6 +125,8 @@ REPLY_TOPIC_SUFFIX = "REPLY_TOPIC"
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
+LITE_PREFIX = "%LMQ%$"
+"""The queue of a lite topic is `%LMQ%$parent$lite`, see `protocol.lite_topics`."""
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 TOOLS_GROUP = "TOOLS_CONSUMER"
@@ -126,6 +135,18 @@ TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 """Its offsets in the topics of half messages and op records say from where on these matter."""
 OP_TAG = "d"
 """Tag of an op record that takes half messages from the open ones."""
+
+SYSTEM_GROUPS = (
+    TOOLS_GROUP,
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    TRANSACTION_GROUP,
+)
+"""Groups that every broker has from the start."""
 
 SYSTEM_TOPICS = frozenset(
     {

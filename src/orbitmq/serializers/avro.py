@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from orbitmq.client.core.errors import InvalidArgument
+from orbitmq.extras import lacking
 
 try:
     import fastavro
 except ModuleNotFoundError:
-    raise InvalidArgument("AvroSerializer needs fastavro: pip install 'orbitmq[avro]'") from None
+    raise InvalidArgument(lacking("AvroSerializer", "fastavro", "avro")) from None
 
 Schema: TypeAlias = "dict[str, Any]"
 _HEAD = struct.Struct(">bI")

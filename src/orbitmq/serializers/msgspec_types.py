@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Generic, Literal, TypeVar
 
 from orbitmq.client.core.errors import InvalidArgument
+from orbitmq.extras import lacking
 
 try:
     import msgspec
 except ModuleNotFoundError:
-    raise InvalidArgument("MsgspecSerializer needs msgspec: pip install 'orbitmq[msgspec]'") from None
+    raise InvalidArgument(lacking("MsgspecSerializer", "msgspec", "msgspec")) from None
 
 T = TypeVar("T")
 

@@ -7,11 +7,12 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from orbitmq.client.core.checking import shown
 from orbitmq.client.core.errors import InvalidArgument
+from orbitmq.extras import lacking
 
 try:
     from google.protobuf.message import Message as _Message
 except ModuleNotFoundError:
-    raise InvalidArgument("ProtobufSerializer needs protobuf: pip install 'orbitmq[protobuf]'") from None
+    raise InvalidArgument(lacking("ProtobufSerializer", "protobuf", "protobuf")) from None
 
 
 class ProtobufMessage(Protocol):

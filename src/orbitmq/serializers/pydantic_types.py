@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from orbitmq.client.core.errors import InvalidArgument
+from orbitmq.extras import lacking
 
 try:
     from pydantic import TypeAdapter
 except ModuleNotFoundError:
-    raise InvalidArgument("PydanticSerializer needs pydantic: pip install 'orbitmq[pydantic]'") from None
+    raise InvalidArgument(lacking("PydanticSerializer", "pydantic", "pydantic")) from None
 
 T = TypeVar("T")
 

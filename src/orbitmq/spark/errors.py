@@ -17,5 +17,9 @@ class DataLost(SparkSourceError):
     """Messages that were planned to be read are no longer there."""
 
 
+class UnreadableBody(SparkSourceError):
+    """The body of a message cannot be inflated, or not within `maxInflatedBodyBytes`."""
+
+
 class JavaNotFound(SparkSourceError):
     """Spark needs Java 17 or newer, and none was found."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from orbitmq.extras import lacking
 from orbitmq.spark.errors import BadOption
 
 
@@ -25,7 +26,7 @@ def remote_folder(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     try:
         import fsspec  # type: ignore[import-untyped]
     except ModuleNotFoundError:
-        raise BadOption(f"{url} needs fsspec: pip install fsspec (and s3fs, gcsfs, ...)") from None
+        raise BadOption(f"{lacking(url, 'fsspec', 'spark')} (and s3fs, gcsfs, ...)") from None
     scheme, _, rest = url.partition("://")
     if scheme in ("s3a", "s3n"):  # what Hadoop calls it
         scheme = "s3"

@@ -11,7 +11,15 @@ from orbitmq.store.errors import (
     StoreUnavailable,
 )
 from orbitmq.store.figures import StoreFigures
-from orbitmq.store.log.messages import Appended, GetResult, GetStatus, PendingMessage, PutStatus, QueryResult
+from orbitmq.store.log.messages import (
+    FINAL_REFUSALS,
+    Appended,
+    GetResult,
+    GetStatus,
+    PendingMessage,
+    PutStatus,
+    QueryResult,
+)
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.periodic import PeriodicTask
 from orbitmq.store.queue.lookup import Lookup
@@ -19,6 +27,7 @@ from orbitmq.store.queue.scan_cy import QueueCursor
 from orbitmq.store.store import MessageStore
 
 __all__ = [
+    "FINAL_REFUSALS",
     "Appended",
     "FlushFailed",
     "GetResult",

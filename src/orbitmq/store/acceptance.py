@@ -27,7 +27,9 @@ class Acceptance:
         self._queue_writer = queue_writer
         self._retention = retention
         self.takes_messages = True
-        """See `MessageStore.takes_messages`."""
+        """True if anything but a master's log is stored: only while this broker is master itself."""
+        self.is_paused = False
+        """See `MessageStore.is_paused`."""
         self.is_closed = False
         self.half_done: BaseException | None = None
         """The error that ended an append or a truncation halfway; the store then accepts nothing more."""
@@ -35,6 +37,11 @@ class Acceptance:
         """Bytes that wait for the disk from which on a long flush counts as a stalled disk."""
         self.busy_refusals = 0
         """Messages that were not taken since the disk had stalled."""
+
+    @property
+    def takes_nothing(self) -> bool:
+        """True if nothing of this broker's own is stored now."""
+        return not self.takes_messages or self.is_paused or bool(self.refusal())
 
     def refusal(self) -> str:
         """The reason why nothing can be stored now; empty if messages are taken."""

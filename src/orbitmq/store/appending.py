@@ -9,6 +9,8 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 
 from orbitmq.protocol.delay_levels import delays_ms
+from orbitmq.protocol.lite_topics import MAX_LMQ_BYTES, is_lmq_name
+from orbitmq.protocol.names import LMQ_PREFIX
 from orbitmq.protocol.records.message import BLANK_BYTES
 from orbitmq.protocol.records.properties_cy import tags_code
 from orbitmq.store import failpoints
@@ -91,7 +93,7 @@ class Appending:
     def _refused(self, count: int) -> PutStatus | None:
         """The answer to messages that are not taken now; None where they are."""
         acceptance = self._acceptance
-        if not acceptance.takes_messages or acceptance.refusal():
+        if acceptance.takes_nothing:
             return PutStatus.SERVICE_NOT_AVAILABLE
         if acceptance.is_page_cache_busy:
             acceptance.busy_refusals += count
@@ -162,11 +164,20 @@ class Appending:
             longest = _LONGEST_RETRY_TOPIC
         if not self._options.auto_message_version_on_topic_len:
             longest = min(longest, _LONGEST_TOPIC_OF_VERSION_1)
+        if topic.startswith(LMQ_PREFIX):
+            if not is_lmq_name(topic) or self._has_too_many_lmqs:
+                return None
+            longest = MAX_LMQ_BYTES
         if not 0 < length <= longest or not 0 <= queue_id <= _LARGEST_QUEUE_ID:
             return None
         if "/" in topic or "\x00" in topic or topic in (".", "..") or topic in self._queues.batch_topics:
             return None
         return self._queues.make(topic, queue_id)
+
+    @property
+    def _has_too_many_lmqs(self) -> bool:
+        options = self._options
+        return options.enable_lmq_quota and self._queues.lmq_count >= options.max_lmq_consume_queue_num
 
     def _special_code(self, message: PendingMessage, store_timestamp_ms: int) -> int:
         """The tags code of a delayed message, or of one whose queue has extensions."""
@@ -180,11 +191,11 @@ class Appending:
     # Records that fast paths write themselves.
 
     def reserve(self, now_ms: int) -> LogWriter | None:
-        """See `MessageStore.reserve`."""
+        """The end of the log, to write records there; None if `append_many` has to decide."""
         if failpoints.armed:
             return None
         acceptance = self._acceptance
-        if not acceptance.takes_messages or acceptance.refusal() or acceptance.is_page_cache_busy:
+        if acceptance.takes_nothing or acceptance.is_page_cache_busy:
             return None
         if self._queue_writer.written:
             self._queue_writer.trim_tails(TRIMMED_PER_CALL)
@@ -207,12 +218,12 @@ class Appending:
         return writer
 
     def commit(self, writer: LogWriter) -> None:
-        """See `MessageStore.commit`."""
+        """Makes the records that were written part of the log."""
         self._log.segments[-1].wrote = writer.position
         self._newest.physical_offset = writer.last_record
 
     def rollback(self, writer: LogWriter) -> None:
-        """See `MessageStore.rollback`."""
+        """Undoes what was written and not committed."""
         self._acceptance.half_done = _OUT_OF_MEMORY  # made before: there may be no memory for it now
         self._roll_back(list(writer.dirty), self._log.segments[-1])
         self._acceptance.half_done = None
@@ -228,6 +239,10 @@ class Appending:
             queue = self._queues.find(message.topic, message.queue_id)
             if queue is not None:
                 yield queue
+            for name in message.lmqs:
+                lmq = self._queues.find(name, 0)
+                if lmq is not None:
+                    yield lmq
 
     def _roll_back(self, queues: Iterable[ConsumeQueue], segment: Segment) -> None:
         """Undoes an append that ended halfway, without memory for instance: the log ends where it ended

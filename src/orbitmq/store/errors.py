@@ -8,6 +8,7 @@ StoreError
 ├── FlushFailed        the disk did not take what was written; never tried again as if it had
 ├── DiskStalled        the disk does not answer, and more would wait for it; it may come back
 ├── NotTheMasters      bytes for a slave's log that cannot be the continuation of it
+│   └── GapTooWide     a record that would have a queue filled up with units of nothing
 └── CannotTruncate     the log has nothing left where it was to end
 """
 
@@ -65,3 +66,17 @@ class CannotTruncate(StoreError):
 
 class NotTheMasters(StoreError):
     """Bytes that a slave was sent do not continue its log; nothing of them was stored."""
+
+
+class GapTooWide(NotTheMasters):
+    """A record whose queue offset lies too far behind the end of its queue: the units in between would fill
+    memory and disk.
+    """
+
+    def __init__(self, queue: object, missing: int, physical_offset: int) -> None:
+        super().__init__(
+            f"the record at {physical_offset} leaves out {missing:,} offsets of {queue}, and units for so "
+            "many are not made. No sound log has such a gap: see that the address is your master's; if it "
+            "is, make this slave from a copy of the master's data folder"
+        )
+        self.physical_offset = physical_offset

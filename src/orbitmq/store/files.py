@@ -11,6 +11,7 @@ import ctypes
 import errno
 import mmap
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable
@@ -26,6 +27,13 @@ SCARCE = NO_SPACE | {errno.ENOMEM}
 
 # Tells which pages of a map are in memory. Elsewhere it says less, or there is none.
 _MINCORE = ctypes.CDLL(None).mincore if sys.platform == "linux" else None
+_SYNCFS = getattr(ctypes.CDLL(None), "syncfs", None) if sys.platform == "linux" else None
+_KERNEL = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2]) if _SYNCFS else ()
+_SYNCFS_REPORTS_SINCE = 5, 8
+_REPORTING = frozenset({0xEF53, 0x58465342, 0x9123683E})
+"""ext4, XFS and Btrfs, by their magic numbers: their own blocks are written through their own pages. Not so
+those of a file system over another one, such as overlayfs or FUSE.
+"""
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _SCRATCH = memoryview(bytearray(64 << 10))
 """Target of reads whose bytes are not needed: they only show whether the range is readable."""
@@ -91,8 +99,27 @@ class StoreFile(Protocol):
         ...
 
 
+class FileSystem(Protocol):
+    """A whole file system: it is written out in seconds where syncs of very many files take minutes."""
+
+    reports_errors: bool
+    """True if `write_out` knows of each write since this was opened that has failed. Elsewhere files have to
+    be synced one by one for that, too.
+    """
+
+    def write_out(self) -> bool:
+        """Brings all files and names to the disk. False if that failed, for a file of anybody's. Raises
+        OSError if the folder's own sync failed.
+        """
+        ...
+
+    def close(self) -> None:
+        """Lets go of it."""
+        ...
+
+
 class Disk(Protocol):
-    """The file system of a store."""
+    """The disks of a store."""
 
     def open(self, path: Path, size: int | None = None, mode: int = 0o644) -> StoreFile:
         """Opens a file for reading and writing; with `size`, makes it or lengthens it to that size. `mode` is
@@ -120,11 +147,8 @@ class Disk(Protocol):
         """Makes names that came, went or changed in a folder last."""
         ...
 
-    def write_out(self, folder: Path) -> bool:
-        """Has all files and names written that are on the same file system as a folder; False where that
-        cannot be had. Then to sync very many files one by one, which reports errors, takes seconds, not
-        minutes.
-        """
+    def file_system(self, folder: Path) -> FileSystem | None:
+        """The file system that a folder is on; None where it cannot be written out as a whole."""
         ...
 
     def remove(self, path: Path) -> None:
@@ -232,8 +256,21 @@ class RealFile:
             position += wrote
 
     def cut(self, position: int) -> None:
-        os.ftruncate(self._fd, position)
-        os.ftruncate(self._fd, self.size)
+        if not self._is_hole_from(position):
+            os.ftruncate(self._fd, position)
+            os.ftruncate(self._fd, self.size)
+
+    def _is_hole_from(self, position: int) -> bool:
+        """True if all bytes from a position on are zero, and no page behind its own has blocks: the file
+        system's journal has nothing to do then.
+        """
+        page_end = position - position % -PAGE_BYTES
+        if os.fstat(self._fd).st_blocks * 512 > page_end or any(self.read(position, page_end - position)):
+            return False
+        try:
+            return os.lseek(self._fd, page_end, os.SEEK_DATA) < 0
+        except OSError as error:
+            return error.errno == errno.ENXIO
 
     def modified_ms(self) -> int:
         return os.fstat(self._fd).st_mtime_ns // 1_000_000
@@ -246,6 +283,34 @@ class RealFile:
 
     def __del__(self) -> None:
         self.close()
+
+
+class RealFileSystem:
+    """A file system of the operating system."""
+
+    def __init__(self, folder: Path) -> None:
+        self._fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.reports_errors = _KERNEL >= _SYNCFS_REPORTS_SINCE and _file_system_kind(self._fd) in _REPORTING
+
+    def write_out(self) -> bool:
+        if _SYNCFS is None or _SYNCFS(self._fd):
+            return False
+        os.fsync(self._fd)  # has the disk empty its cache, should the file system have seen no need
+        return True
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _file_system_kind(fd: int) -> int:
+    """The magic number of the file system of an open folder; -1 if it cannot be had."""
+    buffer = (ctypes.c_long * 64)()  # a struct statfs begins with it
+    return -1 if ctypes.CDLL(None).fstatfs(fd, buffer) else buffer[0] & 0xFFFFFFFF
 
 
 class RealDisk:
@@ -287,13 +352,8 @@ class RealDisk:
         finally:
             os.close(fd)
 
-    def write_out(self, folder: Path) -> bool:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            syncfs = getattr(ctypes.CDLL(None), "syncfs", None)  # glibc and musl have it
-            return syncfs is not None and syncfs(fd) == 0
-        finally:
-            os.close(fd)
+    def file_system(self, folder: Path) -> FileSystem | None:
+        return None if _SYNCFS is None else RealFileSystem(folder)
 
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)

@@ -28,7 +28,7 @@ class Flushing:
 
     @property
     def is_wanted(self) -> bool:
-        """See `MessageStore.wants_flush`."""
+        """True if readers wait for a flush: something was stored under SYNC_FLUSH and is not on the disk."""
         return self._is_sync and self.unflushed_bytes > 0 and self._log.flush_error is None
 
     @property
@@ -45,13 +45,18 @@ class Flushing:
         return self._lookup.store_time_from(self._log.durable) if self.unflushed_bytes else -1
 
     def unflushed(self, now_ms: int) -> tuple[int, int]:
-        """See `MessageStore.unflushed`."""
+        """Bytes that were stored and are not on the disk, and the age of the oldest in ms."""
         since = self.unflushed_since
         waiting = self.unflushed_bytes
         return waiting, max(0, now_ms - since) if waiting and since >= 0 else 0
 
     def flush_now(self) -> int:
-        """See `MessageStore.flush_now`."""
+        """Brings the log to the disk: the shared flush of all who wait. Blocks, without the GIL: for a
+        thread.
+
+        Gives the physical offset up to which all is on the disk. Raises FlushFailed; the store takes no
+        messages from then on, and nothing that was written since the last good flush is ever acknowledged.
+        """
         if self._acceptance.is_closed:
             raise StoreUnavailable("the store is closed")
         timestamp = self._newest.timestamp_ms

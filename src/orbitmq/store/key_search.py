@@ -23,7 +23,11 @@ class KeySearch:
     def begin(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str
     ) -> Generator[None, None, QueryResult]:
-        """See `MessageStore.find_by_key`."""
+        """Messages of a topic by key (K), unique id (U) or tag (T), stored within a range of times, oldest
+        first. It is work for a thread, in steps: chains of the index may be long, and on the disk.
+
+        The index finds hashes: whoever needs certainty compares the key of each message.
+        """
         structures = self._structures
         text = f"{topic}#T#{key}" if index_type == "T" else f"{topic}#{key}"
         most = max(1, min(max_count, self._options.max_msgs_num_batch))

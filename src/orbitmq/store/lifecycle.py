@@ -14,6 +14,7 @@ from orbitmq.store.files import NO_SPACE, NoFile, replace_file
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.queue.loading import load_queues
+from orbitmq.store.recovery.deleted_topics import load_deletions
 from orbitmq.store.recovery.log_recovery import Recovery
 from orbitmq.store.recovery.queue_checkpoint import QueueCheckpoint
 from orbitmq.store.recovery.recovered import Recovered
@@ -119,6 +120,7 @@ def _recover_queues(options: StoreOptions, structures: Structures, clean: bool, 
         checkpoint,
         None if is_cut else QueueCheckpoint.load(disk, options.root, checkpoint.mark),
         clean,
+        load_deletions(disk, options.root, structures.log),
     )
     found = recovery.run()
     try:

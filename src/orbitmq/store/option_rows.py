@@ -1,4 +1,4 @@
-"""The rows of Apache's MessageStoreConfig: a field for each that code reads, a list for all others."""
+"""The rows of Apache's MessageStoreConfig that code reads."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from pathlib import Path
 from orbitmq.options import (
     InvalidValue,
     Long,
-    Option,
     RefusedValue,
     Settings,
     Status,
     option,
-    refused,
-    without_effect,
 )
 from orbitmq.protocol.delay_levels import DEFAULT_DELAY_LEVELS, delays_ms
 
@@ -56,6 +53,20 @@ class StoreSettings(Settings, owner="MessageStoreConfig"):
 
     index_file_write_enable: bool = option(True, "Write keys into index files.")
     index_file_read_enable: bool = option(True, "Look up keys in index files.")
+
+    # Light message queues.
+    enable_lmq: bool = option(
+        False, "With enableMultiDispatch: serve light message queues, and so lite topics."
+    )
+    enable_multi_dispatch: bool = option(
+        False, "With enableLmq: put messages into the light message queues that they name."
+    )
+    enable_lmq_quota: bool = option(
+        False, "Refuse messages that would make one light message queue too many.", mutable=True
+    )
+    max_lmq_consume_queue_num: int = option(
+        20_000, "Maximum of light message queues, with enableLmqQuota.", mutable=True, minimum=1
+    )
 
     # Safety.
     flush_disk_type: str = option(
@@ -294,224 +305,3 @@ class StoreSettings(Settings, owner="MessageStoreConfig"):
                 "hours from 00 to 23, `;` between",
                 self.sources.get("deleteWhen", "settings"),
             )
-
-
-STORE_ROWS: list[Option] = [
-    *without_effect(
-        "timers are worked on by one thread, and what is not in memory is read in another one before",
-        "MessageStoreConfig",
-        ("timerGetMessageThreadNum", "int", 3),
-        ("timerPutMessageThreadNum", "int", 3),
-        ("timerEnableDisruptor", "boolean", False),
-        ("timerWarmEnable", "boolean", False),
-    ),
-    *without_effect(
-        "pending timers are counted exactly, also after a crash",
-        "MessageStoreConfig",
-        ("timerEnableCheckMetrics", "boolean", True),
-        ("timerCheckMetricsWhen", "String", "05"),
-        ("timerMetricSmallThreshold", "int", 1_000_000),
-    ),
-    *without_effect(
-        "the checkpoint says exactly how far the wheel goes",
-        "MessageStoreConfig",
-        ("timerWheelSnapshotFlush", "boolean", False),
-        ("timerWheelSnapshotIntervalMs", "int", 10_000),
-    ),
-    *without_effect(
-        "a timer that cannot be stored is tried until it can; one that never can is counted and logged",
-        "MessageStoreConfig",
-        ("timerSkipUnknownError", "boolean", False),
-        ("timerEnableRetryUntilSuccess", "boolean", False),
-    ),
-    *without_effect(
-        "no timer waits for anything else after a start",
-        "MessageStoreConfig",
-        ("disappearTimeAfterStart", "int", -1),
-    ),
-    *without_effect(
-        "Apache reads it nowhere that matters to the file wheel",
-        "MessageStoreConfig",
-        ("timerInterceptDelayLevel", "boolean", False),
-        ("timerRecallToTimeWheelEnable", "boolean", True),
-        ("timerRecallToTimelineEnable", "boolean", True),
-    ),
-    *without_effect(
-        "progress is in the figures and metrics, not in the log",
-        "MessageStoreConfig",
-        ("timerProgressLogIntervalMs", "int", 10_000),
-    ),
-    *without_effect(
-        "cold data is not looked for",
-        "MessageStoreConfig",
-        ("timerColdDataCheckIntervalMs", "int", 60_000),
-    ),
-    *without_effect(
-        "a setting of the RocksDB stores, of which there is none here",
-        "MessageStoreConfig",
-        ("timerRocksDBStopScan", "boolean", False),
-        ("timerRocksDBPrecisionMs", "long", 1000),
-        ("timerRocksDBRollMaxTps", "double", 8000.0),
-        ("timerRocksDBTimeExpiredMaxTps", "double", 200000.0),
-        ("timerRocksDBRollIntervalHours", "int", 1),
-        ("timerRocksDBRollRangeHours", "int", 2),
-        ("maxRocksDBIndexQueryDays", "int", 7),
-        ("transWriteOriginTransHalfEnable", "boolean", True),
-        ("cleanRocksDBDirtyCQIntervalMin", "long", 60),
-        ("statRocksDBCQIntervalSec", "long", 10),
-        ("memTableFlushIntervalMs", "long", 3_600_000),
-        ("realTimePersistRocksDBConfig", "boolean", True),
-        ("enableRocksDBLog", "boolean", False),
-        ("combineCQLoadingCQTypes", "String", "default;defaultRocksDB"),
-        ("combineCQPreferCQType", "String", "default"),
-        ("combineAssignOffsetCQType", "String", "default"),
-        ("combineCQEnableCheckSelf", "boolean", False),
-        ("combineCQMaxExtraSearchCommitLogFiles", "int", 3),
-        ("bottomMostCompressionTypeForConsumeQueueStore", "String", "zstd"),
-        ("rocksdbCompressionType", "String", "lz4"),
-        ("rocksdbFlushWalFrequency", "int", 1024),
-        ("rocksdbWalFileRollingThreshold", "long", 1_073_741_824),
-    ),
-    *refused(
-        "RocksDB stores are not read or written",
-        "MessageStoreConfig",
-        ("storeType", "String", "default"),
-        ("timerRocksDBEnable", "boolean", False),
-        ("transRocksDBEnable", "boolean", False),
-        ("indexRocksDBEnable", "boolean", False),
-        ("rocksdbCQDoubleWriteEnable", "boolean", False),
-    ),
-    *refused(
-        "the DLedger commit log has another format",
-        "MessageStoreConfig",
-        ("enableDLegerCommitLog", "boolean", False),
-    ),
-    *without_effect(
-        "a setting of the DLedger commit log, of which there is none here",
-        "MessageStoreConfig",
-        ("storePathDLedgerCommitLog", "String", None),
-        ("dLegerGroup", "String", None),
-        ("dLegerPeers", "String", None),
-        ("dLegerSelfId", "String", None),
-        ("preferredLeaderId", "String", None),
-        ("enableBatchPush", "boolean", False),
-    ),
-    *without_effect(
-        "the size of a buffer of Apache's; bit maps here have the size that they need",
-        "MessageStoreConfig",
-        ("bitMapLengthConsumeQueueExt", "int", 64),
-    ),
-    *refused(
-        "light message queues are not implemented yet",
-        "MessageStoreConfig",
-        ("enableLmq", "boolean", False),
-        ("enableMultiDispatch", "boolean", False),
-    ),
-    *without_effect(
-        "a setting of light message queues, of which there are none here",
-        "MessageStoreConfig",
-        ("maxLmqConsumeQueueNum", "int", 20_000),
-    ),
-    *without_effect(
-        "compaction topics are not implemented yet",
-        "MessageStoreConfig",
-        ("compactionMappedFileSize", "int", 104_857_600),
-        ("compactionCqMappedFileSize", "int", 10_485_760),
-        ("compactionScheduleInternal", "int", 900_000),
-        ("maxOffsetMapSize", "int", 104_857_600),
-        ("compactionThreadNum", "int", 6),
-        ("enableCompaction", "boolean", True),
-    ),
-    *without_effect(
-        "batch consume queues are not implemented yet",
-        "MessageStoreConfig",
-        ("mapperFileSizeBatchConsumeQueue", "int", 13_800_000),
-        ("searchBcqByCacheEnable", "boolean", True),
-        ("maxConsumeQueueScan", "int", 20_000),
-        ("sampleCountThreshold", "int", 5000),
-        ("sampleSteps", "int", 32),
-    ),
-    *refused(
-        "records with a copy mark need a store of their own kind",
-        "MessageStoreConfig",
-        ("duplicationEnable", "boolean", False),
-    ),
-    *refused(
-        "segments in other folders are not read",
-        "MessageStoreConfig",
-        ("readOnlyCommitLogStorePaths", "String", None),
-    ),
-    *without_effect(
-        "Apache's pools, locks, warming and swapping of mapped files have no counterpart in this store",
-        "MessageStoreConfig",
-        ("commitIntervalCommitLog", "int", 200),
-        ("useReentrantLockWhenPutMessage", "boolean", True),
-        ("flushCommitLogTimed", "boolean", True),
-        ("destroyMapedFileIntervalForcibly", "int", 120_000),
-        ("redeleteHangedFileInterval", "int", 120_000),
-        ("putMsgIndexHightWater", "int", 600_000),
-        ("commitCommitLogLeastPages", "int", 4),
-        ("flushLeastPagesWhenWarmMapedFile", "int", 4096),
-        ("commitCommitLogThoroughInterval", "int", 200),
-        ("putMessageTimeout", "int", 8000),
-        ("warmMapedFileEnable", "boolean", False),
-        ("debugLockEnable", "boolean", False),
-        ("diskFallRecorded", "boolean", True),
-        ("transientStorePoolEnable", "boolean", False),
-        ("transientStorePoolSize", "int", 5),
-        ("fastFailIfNoBufferInStorePool", "boolean", False),
-        ("writeWithoutMmap", "boolean", False),
-        ("dispatchCqThreads", "int", 10),
-        ("dispatchCqCacheNum", "int", 4096),
-        ("enableAsyncReput", "boolean", True),
-        ("recheckReputOffsetFromCq", "boolean", False),
-        ("mappedFileSwapEnable", "boolean", True),
-        ("commitLogForceSwapMapInterval", "long", 43_200_000),
-        ("commitLogSwapMapInterval", "long", 3_600_000),
-        ("commitLogSwapMapReserveFileNum", "int", 100),
-        ("logicQueueForceSwapMapInterval", "long", 43_200_000),
-        ("logicQueueSwapMapInterval", "long", 3_600_000),
-        ("cleanSwapedMapInterval", "long", 300_000),
-        ("logicQueueSwapMapReserveFileNum", "int", 20),
-        ("dispatchFromSenderThread", "boolean", False),
-        ("wakeCommitWhenPutMessage", "boolean", True),
-        ("wakeFlushWhenPutMessage", "boolean", False),
-        ("maxAsyncPutMessageRequests", "int", 5000),
-        ("enableBuildConsumeQueueConcurrently", "boolean", False),
-        ("batchDispatchRequestThreadPoolNums", "int", 16),
-        ("topicQueueLockNum", "int", 32),
-        ("putConsumeQueueDataByFileChannel", "boolean", True),
-        ("sharedByteBufferNum", "int", 16),
-        ("spinLockCollisionRetreatOptimalDegree", "int", 1000),
-        ("useABSLock", "boolean", False),
-        ("enableLogConsumeQueueRepeatedlyBuildWhenRecover", "boolean", False),
-        ("enableAcceleratedRecovery", "boolean", False),
-        ("maxRecoveryCommitlogFiles", "int", 30),
-    ),
-    *without_effect(
-        "delayed messages are stored by the turn that finds them due: nothing is pending",
-        "MessageStoreConfig",
-        ("enableScheduleAsyncDeliver", "boolean", False),
-        ("scheduleAsyncDeliverMaxPendingLimit", "int", 2000),
-        ("scheduleAsyncDeliverMaxResendNum2Blocked", "int", 3),
-    ),
-    *without_effect(
-        "not implemented yet",
-        "MessageStoreConfig",
-        ("enableScheduleMessageStats", "boolean", True),
-        ("enableRunningFlagsInFlush", "boolean", False),
-        ("coldDataFlowControlEnable", "boolean", False),
-        ("coldDataScanEnable", "boolean", False),
-        ("dataReadAheadEnable", "boolean", True),
-        ("accessMessageInMemoryHotRatio", "int", 26),
-        ("readUnCommitted", "boolean", False),
-        ("replicasPerDiskPartition", "int", 1),
-        ("logicalDiskSpaceCleanForciblyThreshold", "double", 0.8),
-        ("correctLogicMinOffsetSleepInterval", "int", 1),
-        ("correctLogicMinOffsetForceInterval", "int", 300_000),
-        ("pullBatchMaxMessageCount", "int", 160),
-        ("messageIndexSafe", "boolean", False),
-        ("maxBatchDeleteFilesNum", "int", 50),
-        ("deleteConsumeQueueFilesInterval", "int", 100),
-    ),
-]

@@ -11,7 +11,7 @@ from orbitmq.store.log.newest import NewestRecord
 from orbitmq.store.log.retention import Retention
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.queue.arrivals import Arrivals
-from orbitmq.store.queue.consume_queue import QueueTable
+from orbitmq.store.queue.consume_queue import ConsumeQueue, QueueTable
 from orbitmq.store.queue.extension import ExtensionFiles
 from orbitmq.store.queue.lookup import Lookup
 from orbitmq.store.queue.reader import QueueReader
@@ -82,14 +82,23 @@ class Structures:
         # all of the log.
         self.checkpointing.run_soon()
 
-    def delete_queues(self, topic: str) -> int:
-        """Deletes the queues of a topic, their files with the next write of queues; returns their number."""
-        queues = self.queues.remove_topic(topic)
+    def delete_queues(self, topic: str, before: int | None = None) -> int:
+        """Deletes the queues of a topic, their files with the next write of queues; returns their number.
+
+        With `before`, those that have begun at that physical offset or behind it stay: the topic was made
+        anew meanwhile, and each of its queues has begun anew with its first message.
+        """
+        table = self.queues
+        queues = table.remove_topic(topic) if before is None else table.remove_older(topic, before)
+        self.delete(queues)
+        return len(queues)
+
+    def delete(self, queues: list[ConsumeQueue]) -> None:
+        """Deletes what else there is of queues that were taken out of the table."""
         self.queue_writer.mark_deleted(queues)
         for queue in queues:
             self.extension.forget(queue)
         self.checkpointing.run_soon()
-        return len(queues)
 
     def close(self) -> None:
         """Lets go of the files, but for the log's."""

@@ -18,15 +18,16 @@ from typing import Any
 
 from orbitmq import __version__
 from orbitmq.client.core.errors import InvalidArgument
-from orbitmq.client.core.handlers import Outcome, Retry
+from orbitmq.client.core.handlers import HoldBack, Outcome, Retry
 from orbitmq.client.core.message import SendResult
 from orbitmq.client.core.middleware import HandleNext, HandlerCall, Middleware, SendCall, SendNext
+from orbitmq.extras import lacking
 
 try:
     from opentelemetry import context, metrics, propagate, trace
     from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 except ModuleNotFoundError:
-    raise InvalidArgument("orbitmq.telemetry needs opentelemetry-api: pip install 'orbitmq[otel]'") from None
+    raise InvalidArgument(lacking("orbitmq.telemetry", "opentelemetry-api", "otel")) from None
 
 __all__ = ["OpenTelemetry"]
 
@@ -132,8 +133,12 @@ class OpenTelemetry(Middleware):
             about["error.type"] = _set_error(span, error)
             raise
         else:
-            if isinstance(outcome, Retry) and outcome.messages != ():
-                about["error.type"] = _set_error(span, outcome.__cause__ or outcome)
+            failed = outcome.others if isinstance(outcome, HoldBack) else outcome
+            if isinstance(outcome, HoldBack):
+                span.set_attribute("orbitmq.held_back", len(outcome.messages or messages))
+                failed = outcome if outcome.__cause__ is not None else failed
+            if isinstance(failed, Retry) and failed.messages != ():
+                about["error.type"] = _set_error(span, failed.__cause__ or failed)
             return outcome
         finally:
             context.detach(token)

@@ -108,6 +108,8 @@ class LocalCluster:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._log_begins: dict[str, int] = {}
         """The place in a node's log at which its last start begins."""
+        self.demoted: dict[str, str] = {}
+        """Old masters that were started as slaves, with the names of their masters."""
         options = {
             "brokerRole": MODES[mode],
             "flushDiskType": FLUSHES[flush],
@@ -224,13 +226,15 @@ class LocalCluster:
             json.dumps([asdict(node) for node in self.nodes], indent=1) + "\n"
         )
         for kind in KINDS:
-            started = [node for node in self.nodes if node.kind == kind and not self.is_running(node.name)]
+            started = [
+                node for node in self.nodes if self._part(node) == kind and not self.is_running(node.name)
+            ]
             for node in started:
                 self._begin(node)
             for node in started:
                 self._await(node, self._is_ready(node), "is not ready")
         for node in self.nodes:
-            if self._is_slave(node):
+            if self._part(node) == "slave":
                 self._await(node, lambda node=node: self._follows(node), "does not follow its master")  # type: ignore[misc]
             elif node.kind == "replica":
                 self._await(node, lambda node=node: self._is_in_sync(node.group), "is not in sync")  # type: ignore[misc]
@@ -264,25 +268,59 @@ class LocalCluster:
                 **node.options,
                 "listenPort": port,
                 "storePathRootDir": str(self.data_folder(node.name)),
-                **self._changed_role(node),
+                **self._role(node),
             }
             config = folder / "node.conf"
             config.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
             what = ["broker", "--config", str(config), "--init"]
         self._run(node, [sys.executable, "-m", "orbitmq", *what, "--ready-file", str(ready)])
 
-    def _changed_role(self, node: Node) -> dict[str, str]:
-        """Role and id that an operator has given a broker since it was made: it keeps them over starts."""
+    def _role(self, node: Node) -> dict[str, str]:
+        """Role and id with which a broker of fixed role starts, if others than it was made with.
+
+        It keeps those that an operator has given it. An old master comes back as a slave if another one was
+        made master meanwhile: two would take messages.
+        """
+        if node.kind not in ("master", "slave"):
+            return {}
+        there = self._options_now(node)
+        role, broker_id = there.get("brokerRole", ""), there.get("brokerId", "")
+        if role != "SLAVE" and (master := self._master_of(node.group)) != node.name:
+            role = "SLAVE"
+            self.demoted[node.name] = master
+        if role == "SLAVE" and broker_id == "0":
+            used = {self._options_now(one).get("brokerId") for one in self.nodes if one.group == node.group}
+            broker_id = next(str(number) for number in range(1, len(used) + 2) if str(number) not in used)
+        return {"brokerRole": role, "brokerId": broker_id}
+
+    def _options_now(self, node: Node) -> dict[str, str]:
+        """The options of a broker, with the role that it has noted in its file."""
         config = self.data_dir / node.name / "node.conf"
         if node.kind not in ("master", "slave") or not config.exists():
-            return {}
-        there = parse_properties(config.read_bytes(), str(config))
-        if (there.get("brokerRole") == "SLAVE") == (node.kind == "slave"):
-            return {}
-        return {name: there[name] for name in ("brokerRole", "brokerId") if name in there}
+            return node.options
+        return {**node.options, **parse_properties(config.read_bytes(), str(config))}
 
-    def _is_slave(self, node: Node) -> bool:
-        return bool(self._changed_role(node)) != (node.kind == "slave")
+    def _master_of(self, group: str) -> str:
+        """The name of the one master of a group with fixed roles. Of several nodes that were master, it is
+        the one that runs, and else that whose file was written last: a promotion writes it.
+        """
+        masters = [
+            node
+            for node in self.nodes
+            if node.group == group and self._options_now(node).get("brokerRole") != "SLAVE"
+        ]
+
+        def age(node: Node) -> tuple[bool, int]:
+            config = self.data_dir / node.name / "node.conf"
+            return self.is_running(node.name), config.stat().st_mtime_ns if config.exists() else 0
+
+        return max(masters, key=age).name if masters else ""
+
+    def _part(self, node: Node) -> str:
+        """The node's kind, and of a broker of fixed role its role now: master or slave."""
+        if node.kind not in ("master", "slave"):
+            return node.kind
+        return "master" if self._master_of(node.group) == node.name else "slave"
 
     def _run(self, node: Node, command: list[str]) -> None:
         folder = self.data_dir / node.name
@@ -307,14 +345,14 @@ class LocalCluster:
         return listens
 
     def _is_in_sync(self, group: str) -> bool:
-        """True if the controllers' in-sync set of a group has all members that run."""
+        """True if a group has a master, and the controllers' in-sync set all members that run."""
         running = [node for node in self.nodes if node.group == group and self.is_running(node.name)]
         for controller in self.nodes:
             if controller.kind == "controller":
                 with contextlib.suppress(OrbitError), BlockingConnection(controller.address) as connection:
-                    body = connection.call(ControllerGetReplicaInfo(group)).body
-                    ids = set() if body is None else body.sync_state_set or set()
-                    return len(ids) >= len(running)
+                    reply = connection.call(ControllerGetReplicaInfo(group))
+                    ids = set() if reply.body is None else reply.body.sync_state_set or set()
+                    return reply.master_broker_id is not None and len(ids) >= len(running)
         return False
 
     def master(self, group: str = "broker-a") -> Node | None:
@@ -329,10 +367,9 @@ class LocalCluster:
         )
 
     def _follows(self, slave: Node) -> bool:
-        masters = [one for one in self.nodes if one.group == slave.group and not self._is_slave(one)]
-        if not masters:
+        if not (name := self._master_of(slave.group)):
             return False
-        master = masters[0]
+        master = self.node(name)
         try:
             with (
                 BlockingConnection(slave.address) as at_slave,
@@ -371,10 +408,10 @@ class LocalCluster:
         return self.data_dir / name / "data"
 
     def pid(self, name: str) -> int:
-        """The process of a node; 0 where it does not run."""
+        """The process of a node, whoever has started it; 0 where it does not run."""
         process = self._processes.get(name)
-        if process is not None:
-            return 0 if process.poll() is not None else process.pid
+        if process is not None and process.poll() is None:
+            return process.pid
         try:
             pid = int((self.data_dir / name / "pid").read_text())
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -398,7 +435,7 @@ class LocalCluster:
     def halt(self) -> None:
         """Ends all nodes in order, slaves first, and keeps the data: `start` goes on with it."""
         for kind in reversed(KINDS):
-            self._end([node for node in self.nodes if node.kind == kind], signal.SIGTERM)
+            self._end([node for node in self.nodes if self._part(node) == kind], signal.SIGTERM)
 
     def stop(self) -> None:
         """Ends all nodes in order and removes a temporary data folder."""

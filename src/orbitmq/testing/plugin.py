@@ -10,6 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from orbitmq.testing.local_broker import Isolated, LocalBroker
     from orbitmq.testing.local_cluster import LocalCluster
+    from orbitmq.testing.redelivery import Redelivering
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +32,18 @@ def rocketmq_isolated(rocketmq: LocalBroker) -> Isolated:
     from orbitmq.testing.local_broker import Isolated
 
     return Isolated(rocketmq)
+
+
+@pytest.fixture
+def rocketmq_redelivering(rocketmq: LocalBroker) -> Iterator[Redelivering]:
+    """The same, and every message of its topics is delivered three times, out of order and concurrently."""
+    from orbitmq.testing.redelivery import Redelivering
+
+    redelivering = Redelivering(rocketmq)
+    try:
+        yield redelivering
+    finally:
+        redelivering.stop()
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from orbitmq.testing.simulation.cluster import Outcome
-from orbitmq.testing.simulation.cluster_faults import FAULTS
+from orbitmq.testing.simulation.cluster_faults import FAULTS, elect
 from orbitmq.testing.simulation.cluster_run import run
 from orbitmq.testing.simulation.loop import VirtualLoop
+from tests.kit.brokers import others_at_night
 
 KILLS = {"kill": FAULTS["kill"]}
 
@@ -26,30 +27,27 @@ def rules(outcome: Outcome) -> list[str]:
 
 
 @pytest.mark.timeout(600)
-def test_messages_that_waited_are_delivered_once_however_often_their_master_is_killed() -> None:
+@pytest.mark.parametrize("seed", others_at_night([102, 103, 109, 112, 135], [135]))
+def test_messages_that_waited_are_delivered_once_however_often_their_master_is_killed(seed: int) -> None:
     """Elections repeated delayed messages (102, 103, 112), and delivered recalled ones (109,
     135): a new master went on from positions copied of a master that had not met all it knew itself.
     """
-    for seed in (102, 103, 109, 112, 135):
-        outcome = run(seed, has_controller=True, faults=KILLS)
-        assert outcome.elections > 1
-        assert not rules(outcome), seed
+    outcome = run(seed, has_controller=True, faults=KILLS)
+    assert outcome.elections > 1
+    assert not rules(outcome)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("seed", "mode"),
     [
-        (2, {}),
         (33, {"has_controller": True, "sync_flush": False}),
-        (222, {"sync_flush": False}),
-        (1003, {}),
-        (6049, {}),
-        (30104, {}),
-        (30372, {}),
-        (34034, {}),
-        (40079, {}),
         (60049, {}),
+        *(
+            pytest.param(seed, {}, marks=pytest.mark.nightly)
+            for seed in (2, 1003, 6049, 30104, 30372, 34034, 40079)
+        ),
+        pytest.param(222, {"sync_flush": False}, marks=pytest.mark.nightly),
     ],
 )
 def test_seeds_of_all_faults_break_no_promise(seed: int, mode: dict[str, Any]) -> None:
@@ -71,6 +69,15 @@ def test_popped_messages_come_again_though_the_clock_of_their_consumer_is_behind
     """Its pops came too late by the broker's clock, all of them, and took nothing."""
     faults = {name: FAULTS[name] for name in ("kill", "reset_connections")}
     assert not rules(run(105, has_controller=True, faults=faults))
+
+
+@pytest.mark.timeout(600)
+def test_no_two_members_answer_as_masters_while_an_operator_moves_the_role() -> None:
+    """One of them is cut off or stands still, and does not hear of the election."""
+    faults = {"elect": elect, "elect_again": elect, "cut_off": FAULTS["cut_off"], "freeze": FAULTS["freeze"]}
+    outcome = run(1, has_controller=True, is_sync=True, sync_flush=True, faults=faults)
+    assert outcome.elections > 5
+    assert not rules(outcome)
 
 
 def traces(seeds: str, hash_seed: int) -> str:

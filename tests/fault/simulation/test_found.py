@@ -48,7 +48,7 @@ def test_a_log_that_grew_by_more_segments_than_recovery_goes_back_to(tmp_path: P
         # Recovery trusts the checkpoint for what is three seconds older.
         store.append(message(count, body=bytes(8000)), NOW + count * 1000)
         count += 1
-        store.flush_now()
+        store.flushing.flush_now()
         write_queues.run(NOW + count)
     crash(store)
     for content in disk.files.values():
@@ -83,7 +83,7 @@ def test_what_a_start_wiped_of_a_queue_does_not_come_back(tmp_path: Path) -> Non
     filled(store, 3)
     write_queues = next(task for task in store.periodic_tasks() if task.name == "write queues")
     write_queues.run(NOW + 1000)
-    store.flush_now()
+    store.flushing.flush_now()
     end = store.max_physical
     crash(store)
     queue = disk.files[tmp_path / "consumequeue" / "T" / "0" / ("0" * 20)]

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from orbitmq.broker.broker import Broker
+from orbitmq.broker.mastership.mastership import Mastership
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.requests.controller import ControllerAlterSyncStateSet
-from orbitmq.server.ha.controller_client import ControllerClient
-from orbitmq.server.ha.controller_mode import ControllerMode
 from orbitmq.server.lifecycle.broker_server import BrokerServer
+from orbitmq.server.role.controller_client import ControllerClient
+from orbitmq.server.role.controller_mode import ControllerMode
 from orbitmq.testing.simulation.cluster import Cluster, Fault
 from orbitmq.testing.simulation.cluster_run import run
 from orbitmq.testing.simulation.loop import on_node
@@ -190,7 +190,7 @@ def test_a_broker_that_was_started_anew_shows_nothing_that_was_never_confirmed()
         cluster.kill(master)
         await cluster.start(master)
         assert store_of(master).max_physical == end
-        assert store_of(master).visible_physical <= confirmed
+        assert store_of(master).confirm_offset <= confirmed
         assert all(store_of(master).max_offset(topic, 0) == 0 for topic in store_of(master).topics())
 
     play(script, has_controller=True, is_sync=True, sync_flush=False)
@@ -237,17 +237,17 @@ def test_a_new_master_takes_up_its_work_from_all_of_the_log(
     """It looked no further than its last master had confirmed or its disk had, and delivered delayed
     messages and published transactions a second time that were delivered there.
     """
-    real = Broker.begin_mastership
+    real = Mastership.begin
     seen: list[tuple[int, int]] = []
 
-    def begin(broker: Broker, now: int) -> Iterator[None]:
-        seen.append((broker.store.confirm_offset, broker.store.max_physical))
-        return real(broker, now)
+    def begin(mastership: Mastership, now: int) -> Iterator[None]:
+        seen.append((mastership.store.confirm_offset, mastership.store.max_physical))
+        return real(mastership, now)
 
     async def script(cluster: Cluster) -> None:
         master, _ = members(cluster)
         await asyncio.sleep(3)
-        monkeypatch.setattr(Broker, "begin_mastership", begin)
+        monkeypatch.setattr(Mastership, "begin", begin)
         cluster.kill(master)
         assert await cluster.until(lambda: bool(seen))
         confirmed, end = seen[0]

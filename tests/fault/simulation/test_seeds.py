@@ -1,4 +1,4 @@
-"""Simulated runs: the same seeds each time, as many as ORBITMQ_SIMULATION_SEEDS (24) says from
+"""Simulated runs: the same seeds each time, as many as ORBITMQ_SIMULATION_SEEDS (8) says from
 ORBITMQ_SIMULATION_FIRST (1) on. A seed that fails is printed with the command that runs it again.
 """
 
@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-SEEDS = int(os.environ.get("ORBITMQ_SIMULATION_SEEDS", "24"))
+SEEDS = int(os.environ.get("ORBITMQ_SIMULATION_SEEDS", "8"))
 FIRST = int(os.environ.get("ORBITMQ_SIMULATION_FIRST", "1"))
 
 

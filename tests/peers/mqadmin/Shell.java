@@ -98,7 +98,7 @@ public final class Shell {
                 traced(namesrv, words.get(1), words.get(2), words.get(3), Integer.parseInt(words.get(4)));
                 break;
             case "@listen":
-                listen(namesrv, words.get(1), words.get(2), words.get(3), Integer.parseInt(words.get(4)));
+                listen(namesrv, words.get(1), words.get(2), words.get(3), Integer.parseInt(words.get(4)), words.size() > 5 ? words.get(5) : "*");
                 break;
             case "@heard":
                 heard(words.get(1), Integer.parseInt(words.get(2)), Integer.parseInt(words.get(3)));
@@ -178,14 +178,15 @@ public final class Shell {
      * A consumer that stays: ordered, concurrently, broadcasting, or with heartbeats of version 2. It fails every message whose body begins with
      * "bad", and gives up at once those that begin with "dead".
      */
-    private static void listen(String namesrv, String how, String group, String topic, int maxReconsumeTimes) throws Exception {
+    private static void listen(String namesrv, String how, String group, String topic, int maxReconsumeTimes, String tags)
+        throws Exception {
         DefaultMQPushConsumer consumer = patient(new DefaultMQPushConsumer(group), namesrv);
         List<String> heard = java.util.Collections.synchronizedList(new ArrayList<>());
         HEARD.put(group, heard);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setMaxReconsumeTimes(maxReconsumeTimes);
         consumer.setHeartbeatBrokerInterval(500);
-        consumer.subscribe(topic, "*");
+        consumer.subscribe(topic, tags);
         consumer.setUseHeartbeatV2(how.equals("v2"));
         if (how.equals("broadcasting")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);

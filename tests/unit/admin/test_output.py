@@ -1,8 +1,11 @@
 import json
+import sys
 
 import pytest
 
-from orbitmq.admin.output import Column, Done, Facts, Rows, show, time_text
+from orbitmq.admin.output import Column, Done, Facts, Item, Items, Rows, columns, show, time_text
+from orbitmq.admin.resets import ResetPreview
+from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.remoting.versions import version_name
 
 ROWS = Rows(
@@ -73,3 +76,27 @@ def test_times() -> None:
 )
 def test_versions(number: int, name: str) -> None:
     assert version_name(number) == name
+
+
+def test_items_are_wrapped_at_a_terminal_and_whole_lines_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = Items([Item("The handler " * 9 + "fails.", ["x" * 70, "lag 4"], "Look.")] * 2, [{}], "note")
+    show(items, False)
+    assert len(capsys.readouterr().out.splitlines()) == 2 * 4 + 1
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show(items, False)
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert [line[:5] for line in lines[:5]] == ["1. Th", "   ha", "   - ", "   - ", "   > "]
+
+
+def test_rows_of_results_have_the_values_that_are_named_as_the_columns() -> None:
+    heads = columns("topic queueId offset newOffset again", queueId="Queue", times="offset")
+    assert [one.head for one in heads] == ["Topic", "Queue", "Offset", "New offset", "Again"]
+    assert [one.key for one in heads if one.is_time] == ["offset"]
+    effect = [ResetPreview(MessageQueue("orders", "a", 3), 7, 2)]
+    rows = Rows.of(heads, effect, "note", offset="consumer_offset")
+    assert rows.as_json() == [{"topic": "orders", "queueId": 3, "offset": 7, "newOffset": 2, "again": 5}]
+    assert Rows.of(heads, []).as_json() == []

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from orbitmq.broker.master_tables import MasterProgress, MasterTables
+from orbitmq.broker.metadata.deletions import Deletions
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.offset import ConsumerOffsetSerializeWrapper
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigAndMappingSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.store.recovery.deleted_topics import LogEnd
 from orbitmq.store.timer.check_point import TimerFields
 
 NOW = 1_700_000_000_000
@@ -38,6 +40,7 @@ class Slave:
         self.store = SimpleNamespace(
             max_physical=end,
             durable_offset=durable,
+            log_end=LogEnd,
             timers=SimpleNamespace(follow=lambda fields: self.taken.append(("timers", fields))),
         )
         self.delay = SimpleNamespace(
@@ -45,10 +48,17 @@ class Slave:
         )
         self.settings = SimpleNamespace(enable_slave_acting_master=False)
         self.offsets = OffsetTable(DirtyTables(), NOW)
-        self.has_lost_pops = False
+        self.mastership = SimpleNamespace(has_lost_pops=False)
         self.topics = Topics()
-        self.deleted: list[str] = []
-        self.store.delete_queues = self.deleted.append
+        self.deleted: list[tuple[str, int]] = []
+        self.store.structures = SimpleNamespace(
+            delete_queues=lambda topic, before: self.deleted.append((topic, before))
+        )
+        self.deletions = Deletions(DirtyTables())
+        self.without_lite: list[str] = []
+        self.lite_expiry = SimpleNamespace(
+            delete_all_of=lambda topic, now, before: self.without_lite.append(topic)
+        )
 
     def tables(self) -> MasterTables:
         return MasterTables(self)  # type: ignore[arg-type]
@@ -124,11 +134,11 @@ def test_a_broker_whose_log_was_cut_takes_its_masters_offsets_though_its_own_are
     """Its own had moved over pops whose check points were cut off."""
     slave = Slave(end=100, durable=0)
     slave.offsets.store("G", "T", 0, 7, NOW)
-    slave.has_lost_pops = was_cut
+    slave.mastership.has_lost_pops = was_cut
     tables = slave.tables()
     tables.offsets(offsets(5), 100, NOW)
     assert slave.offsets.get("G", "T", 0) == offset
-    assert not slave.has_lost_pops
+    assert not slave.mastership.has_lost_pops
 
 
 def test_offsets_of_another_master_are_forgotten() -> None:
@@ -148,6 +158,9 @@ def test_queues_go_with_a_topic_that_the_same_master_has_deleted(epoch: int, del
     told = TopicConfigAndMappingSerializeWrapper(
         topic_config_table={"A": TopicConfig("A")}, data_version=DataVersion(2, epoch, NOW)
     )
-    slave.tables().topics(told)
+    slave.tables().topics(told, 7, NOW + 5_000)
     assert slave.topics.by_name == {"A"}
-    assert slave.deleted == deleted
+    assert list(slave.deletions.by_topic) == slave.without_lite == deleted
+    # What came while the master was asked may be for a topic that it has made anew.
+    assert slave.deleted == [(topic, 7) for topic in deleted]
+    assert all((one.log_end, one.time_ms) == (7, NOW) for one in slave.deletions.by_topic.values())

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_help_lists_commands_without_loading_them(capsys: pytest.CaptureFixture[
         (["produce", "--topic", "t", "--body", "x", "--property", "y"], "expected NAME=VALUE"),
         (["admin", "group", "reset-offset", "g", "t", "-y"], "either --to or --offset"),
         (["admin", "group", "reset-offset", "g", "t", "--offset", "1", "-y"], "--offset needs --queue"),
-        (["admin", "group", "reset-offset", "g", "t", "--to", "yesterday", "-y"], "neither `now`"),
+        (["admin", "group", "reset-offset", "g", "t", "--to", "someday", "-y"], "is no time: now"),
         (["admin", "broker", "set", "b", "x"], "expected NAME=VALUE"),
         (["admin", "user", "create", "ann"], "no terminal to ask for a password"),
         (["consume", "--topic", "t", "--tag", "||"], "--tag: '||' names no tag"),
@@ -117,3 +118,15 @@ def test_no_server_is_imported_to_show_help() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path("/")
     )
     assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_two_kinds_of_delays_name_each_others_commands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["admin", "delay", "--help"]) == 0
+    of_brokers = capsys.readouterr().out
+    assert "orbitmq delay" in " ".join(of_brokers.split())
+    assert run(["delay", "--help"]) == 0
+    named = re.findall(r"`orbitmq admin delay (\w+)`", " ".join(capsys.readouterr().out.split()))
+    assert named
+    assert all(re.search(rf"^  {name} ", of_brokers, re.M) for name in named)

@@ -33,11 +33,13 @@ def test_the_console_serves_without_a_cluster_that_answers_and_stops_in_order(tm
     process, line = start(
         *("console", "--cluster", "east=127.0.0.1:1", "--cluster", "west=127.0.0.1:2", "--port", str(port)),
         *("--data-dir", str(tmp_path / "console"), "--ready-file", str(ready)),
+        *("--mask", "card", "--mask", "iban"),
     )
     assert line == f"ready: console http://127.0.0.1:{port}/\n"
     assert ready.read_text() == line
     session = httpx.get(f"http://127.0.0.1:{port}/api/session").json()
     assert session["clusters"] == ["east", "west"]
+    assert session["maskedFields"] == ["card", "iban"]
     assert stop(process) == 0
     assert not ready.exists()
     assert not (tmp_path / "console").exists(), "a console that changed nothing leaves no files"
@@ -56,9 +58,10 @@ def test_standalone_serves_a_console_beside_its_broker(tmp_path: Path) -> None:
             "--broker-port",
             str(broker),
         ),
-        *("--console", "--console-port", str(port)),
+        *("--console", "--console-port", str(port), "--console-mask", "card"),
     )
     assert line.endswith(f", console http://127.0.0.1:{port}/\n")
+    assert httpx.get(f"http://127.0.0.1:{port}/api/session").json()["maskedFields"] == ["card"]
     overview = httpx.get(f"http://127.0.0.1:{port}/api/clusters/standalone/overview", timeout=60).json()
     assert [one["state"] for one in overview["brokers"]] == ["active"]
     assert stop(process) == 0
@@ -86,6 +89,7 @@ def test_a_port_that_is_taken_is_code_3(tmp_path: Path, capsys: pytest.CaptureFi
         (["set-user", "ann"], "--role"),
         (["--oidc-issuer", "https://login.example"], "needs --oidc-client-id and --oidc-secret-file"),
         (["--oidc-client-id", "mq"], "need --oidc-issuer"),
+        (["--oidc-bodies", "readers"], "need --oidc-issuer"),
         (["--oidc-role", "admins"], "expected VALUE=ROLE"),
         (["--oidc-role", "admins=root"], "viewer, operator or admin"),
         (
@@ -128,6 +132,9 @@ def test_users_are_added_with_a_password_from_a_file(
     assert run([*arguments, "--password-file", str(secret)]) == 0
     assert "added user ann, operator" in capsys.readouterr().out
     assert (tmp_path / "users").read_text().startswith("ann:operator:scrypt$")
+    assert run([*arguments, "--password-file", str(secret), "--no-bodies"]) == 0
+    assert "changed user ann, operator, who may not read bodies" in capsys.readouterr().out
+    assert (tmp_path / "users").read_text().startswith("ann:operator,no-bodies:scrypt$")
 
 
 def test_without_the_extra_the_command_names_it(tmp_path: Path) -> None:

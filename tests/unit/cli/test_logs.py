@@ -51,7 +51,27 @@ def test_under_journald_lines_have_priorities_and_no_times(
         logs.set_up("info", "text", stream)
         logging.getLogger("a").warning("first\nsecond")
         stream.seek(0)
-        assert stream.read() == "<4>a: first\n<4>second\n"
+        assert stream.read() == "<4>a: first\\nsecond\n"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_names_from_the_wire_stay_on_their_line_and_move_no_cursor(form: str) -> None:
+    stream = io.StringIO()
+    logs.set_up("info", form, stream)
+    hostile = "a\r\n2026-01-01 ERROR root: forged\x1b[2J\x7f\x9b\u2028\u202e"
+    try:
+        raise ValueError(hostile)
+    except ValueError:
+        logging.getLogger("a").exception("no broker %s", hostile)
+    lines = stream.getvalue().removesuffix("\n").split("\n")
+    shown = "".join(lines)
+    assert not set(shown) & set("\r\x1b\x7f\x9b\u2028\u202e")
+    if form == "json":
+        assert json.loads(lines[0])["message"] == f"no broker {hostile}"
+        assert len(lines) == 1
+    else:
+        assert lines[0].endswith(r"no broker a\r\n2026-01-01 ERROR root: forged\x1b[2J\x7f\x9b\u2028\u202e")
+        assert all(line.startswith("  ") for line in lines[1:])
 
 
 @pytest.mark.parametrize("value", ["", "x", "1", "1:2:3", "8:99999999999"])

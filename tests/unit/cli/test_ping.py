@@ -6,6 +6,7 @@ from threading import Thread
 
 import pytest
 
+from orbitmq import __version__
 from orbitmq.cli.app import run
 from orbitmq.testing.local_broker import LocalBroker
 
@@ -14,7 +15,9 @@ def test_ping(rocketmq: LocalBroker, capsys: pytest.CaptureFixture[str]) -> None
     assert run(["ping", "--namesrv", rocketmq.namesrv]) == 0
     assert capsys.readouterr().out.startswith(f"name server {rocketmq.namesrv} is healthy: knows 1 broker, ")
     assert run(["ping", "--broker", rocketmq.broker]) == 0
-    assert capsys.readouterr().out.startswith(f"broker {rocketmq.broker} is healthy: version V5_4_0, ")
+    assert capsys.readouterr().out.startswith(
+        f"broker {rocketmq.broker} is healthy: version OrbitMQ {__version__} (V5_4_0), "
+    )
     assert run(["ping", "--broker", rocketmq.broker, "--namesrv", rocketmq.namesrv, "--quiet"]) == 0
     assert capsys.readouterr().out == ""
     assert run(["ping", "--namesrv", f"{rocketmq.namesrv};127.0.0.1:1"]) == 1

@@ -20,7 +20,7 @@ def test_servers_are_for_linux_and_say_so(
     assert "runs on Linux only" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("module", ["sync", "admin.app", "cli.ping", "cli.produce", "cli.consume"])
+@pytest.mark.parametrize("module", ["sync", "cli.admin.app", "cli.ping", "cli.produce", "cli.consume"])
 def test_clients_and_tools_need_nothing_of_linux_and_no_server(module: str) -> None:
     code = f"""
 import sys

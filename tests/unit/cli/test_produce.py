@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -96,7 +97,7 @@ def test_an_input_that_says_nothing_does_not_keep_ctrl_c_from_ending_it(rocketmq
 def test_a_line_that_is_too_long_is_one_line_on_standard_error(rocketmq: LocalBroker) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "orbitmq", "produce", "--topic", "long", "--namesrv", rocketmq.namesrv],
-        input=b"x" * 5_000_000,
+        input=random.Random(0).randbytes(5_000_000).replace(b"\n", b"x"),  # it does not shrink
         capture_output=True,
         timeout=60,
     )

@@ -48,6 +48,7 @@ def test_the_first_lines_name_version_options_and_listeners(caplog: pytest.LogCa
     assert "10911" not in options
     assert listeners == (
         "listeners: name server 127.0.0.1:19876, broker 127.0.0.1:10911, broker (VIP) 127.0.0.1:10909, "
+        "HA (for slaves) 127.0.0.1:10912, "
         "metrics 127.0.0.1:5557, health 127.0.0.1:8081"
     )
 

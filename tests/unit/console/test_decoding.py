@@ -70,6 +70,40 @@ def test_schemas_that_are_none_or_dangerous_are_refused_with_the_place(schema: S
         decoder_of(schema)
 
 
+def nested(levels: int) -> Any:
+    schema: Any = "int"
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+def doubling(levels: int) -> Any:
+    """A record that has two of the one before it: few characters, and 2**levels fields."""
+    schema: Any = {"type": "record", "name": "r0", "fields": [{"name": "a", "type": "null"}]}
+    for level in range(1, levels):
+        fields = [{"name": "a", "type": schema}, {"name": "b", "type": f"r{level - 1}"}]
+        schema = {"type": "record", "name": f"r{level}", "fields": fields}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"), [(nested(300), "levels deep"), (nested(40), "levels deep"), (doubling(20), "fields")]
+)
+def test_schemas_that_are_too_deep_or_too_large_are_refused(schema: Any, words: str) -> None:
+    with pytest.raises(BadSchema, match=words):
+        decoder_of(avro(schema))
+
+
+def test_a_body_of_few_bytes_and_very_many_fields_is_refused_before_it_is_decoded() -> None:
+    fields = [{"name": "a", "type": "int"}, *({"name": f"n{one}", "type": "null"} for one in range(999))]
+    decode = decoder_of(
+        avro({"type": "array", "items": {"type": "record", "name": "wide", "fields": fields}})
+    )
+    assert len(json.loads(decode(b"\x02\x00\x00"))[0]) == 1000
+    with pytest.raises(UndecodableBody, match="too many values"):
+        decode(b"\x80\x80\x40" + b"\x00" * (1 << 20))
+
+
 def test_a_named_type_may_be_used_again() -> None:
     money = {"type": "fixed", "name": "Money", "size": 4}
     pair = [{"name": "net", "type": money}, {"name": "gross", "type": "Money"}]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from orbitmq.admin import Admin
 from orbitmq.admin.admin import BrokerAt
-from orbitmq.admin.commands.cluster_list import BrokerState
-from orbitmq.admin.commands.group_dead_letters import DeadLetters
-from orbitmq.admin.commands.group_progress import GroupSummary
+from orbitmq.admin.clusters import BrokerState
+from orbitmq.admin.dead_letters.counting import DeadLetters
+from orbitmq.admin.progress import GroupSummary
 from orbitmq.console.reader import Reader
 from orbitmq.console.sampling import SERIES, Sample, look
 from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo

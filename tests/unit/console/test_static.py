@@ -1,10 +1,14 @@
 """Files that browsers load: none from elsewhere, none changed, no code inline, no word untranslated."""
 
+import ast
 import gzip
 import hashlib
 import json
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
+from orbitmq.admin import diagnosis
 from orbitmq.console.app import STATIC
 from orbitmq.console.assets import MEDIA_TYPES
 
@@ -80,15 +84,29 @@ def test_every_page_is_a_component_of_its_module() -> None:
         )
 
 
+def phrases() -> Iterator[str]:
+    """The texts of explanations that come from the library. Commands and bare values have no translation."""
+    for path in Path(diagnosis.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "phrase":
+                first = node.args[0]
+                for one in [first.body, first.orelse] if isinstance(first, ast.IfExp) else [first]:
+                    assert isinstance(one, ast.Constant), f"{path}:{one.lineno}: a text is spelt out"
+                    text = str(one.value)
+                    if re.search("[a-z]", re.sub(r"{\w+}", "", text)) and not text.startswith("orbitmq "):
+                        yield text
+
+
 def test_every_text_is_there_in_chinese_and_none_is_left_over() -> None:
     chinese = (STATIC / "words" / "zh.js").read_text()
     there = dict(re.findall(r'"((?:[^"\\]|\\.)+)": "((?:[^"\\]|\\.)+)"', chinese))
-    wanted = {"active", "standby", "down", "refusing", "normal", "retry", "deadLetter", "system"}
+    wanted = {"active", "standby", "blind", "down", "refusing", "normal", "retry", "deadLetter", "system"}
     wanted |= {"viewer", "operator", "admin"}
     for path in OWN:
         if path.parent.name != "words":
             wanted |= set(re.findall(r'\bt\("((?:[^"\\]|\\.)*)"', path.read_text()))
             wanted |= set(re.findall(r'title: "([^"]+)"', path.read_text()))
+    wanted |= set(phrases())
     assert wanted - set(there) == set()
     assert set(there) - wanted == set()
     for text, translated in there.items():

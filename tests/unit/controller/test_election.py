@@ -160,17 +160,6 @@ def test_an_election_tells_for_how_long_the_group_was_without_a_master() -> None
     assert group.elections[-1].without_master_ms == 1_500
 
 
-def test_a_controller_that_just_leads_gives_the_master_time_to_come() -> None:
-    story, _, second = _pair()
-    story.takes_over()
-    second.beat()
-    story.pass_time(TIMEOUT_MS - 100)
-    second.beat()
-    assert _master(story) == (1, 1), "the leader before may have promised it a lease"
-    story.pass_time(200)
-    assert _master(story) == (2, 2)
-
-
 def test_a_heartbeat_of_an_epoch_that_is_over_is_refused() -> None:
     _, first, second = _pair()
     first.epoch = 1
@@ -197,6 +186,28 @@ def test_on_a_new_store_epochs_go_on_behind_those_that_the_brokers_know() -> Non
     first.beat()
     second.beat()
     assert second.elect().master_epoch == 8
+
+
+def test_an_epoch_stands_for_one_election_also_where_a_reign_ends_without_a_successor() -> None:
+    """The list of elections had epochs 1, 1, 2, 3 after this order: the end of a reign was noted as an
+    election, with the epoch that ended. There was one master for each epoch, as there has to be.
+    """
+    story = ControllerStory()
+    first, second = StoryBroker(story), StoryBroker(story)
+    first.elect()
+    story.pass_time(TIMEOUT_MS + 1)
+    assert _master(story) == (None, 1)
+    first.beat()
+    second.beat()
+    assert _master(story) == (1, 2)
+    first.report_in_sync(1, 2)
+    first.die()
+    assert _master(story) == (2, 3)
+    group = story.controller.groups.get("broker-a")
+    assert group is not None
+    assert [(one.master_epoch, one.master_id) for one in group.elections] == [(1, 1), (2, 1), (3, 2)]
+    assert [one.ended_ms for one in group.elections] == [story.now, None, None]
+    assert "no heartbeat in time; no in-sync replica is alive" in group.elections[0].ended_because
 
 
 def _loses_its_last_in_sync_replica(story: ControllerStory) -> StoryBroker:

@@ -1,8 +1,12 @@
 """Ids, addresses, in-sync sets and cleaning up: what brokers and tools may change, and what they may not."""
 
+import json
+
 import pytest
 
+from orbitmq.controller import groups
 from orbitmq.controller.group import BrokerGroup, UnreadableGroup
+from orbitmq.controller.live import DEFAULT_TIMEOUT_MS
 from orbitmq.protocol.bodies.ha import BrokerNames, SyncStateSet
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -19,7 +23,7 @@ from orbitmq.protocol.requests.controller import (
     UpdateControllerConfig,
 )
 from orbitmq.protocol.schema.declare import Request
-from tests.kit.controller_story import ControllerStory, StoryBroker
+from tests.kit.controller_story import TIMEOUT_MS, ControllerStory, StoryBroker
 
 
 def _code(story: ControllerStory, request: Request) -> int:
@@ -100,6 +104,39 @@ def test_only_the_master_of_the_current_epoch_reports_who_is_in_sync() -> None:
     assert alter(1, 1, {1, 2}, 3) == ResponseCode.CONTROLLER_BROKER_NOT_ALIVE
 
 
+def test_a_change_that_leaves_the_set_as_it_is_settles_that_requests_of_before_are_refused() -> None:
+    story = ControllerStory()
+    first, second = StoryBroker(story), StoryBroker(story)
+    first.elect()
+    late = ControllerAlterSyncStateSet("broker-a", 1, 1, body=SyncStateSet({1, 2}, 1))
+    same = ControllerAlterSyncStateSet("broker-a", 1, 1, body=SyncStateSet({1}, 1), renews=True)
+    second.die()
+    reply = story.ask(same)
+    assert (reply.body.sync_state_set, reply.new_sync_state_set_epoch) == ({1}, 2)
+    second.beat()
+    assert _code(story, late) == ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH
+    assert _code(story, same) == ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH
+
+
+def test_the_lease_of_a_cleaned_master_is_waited_for_though_this_leader_has_not_heard_it() -> None:
+    story = ControllerStory()
+    first, second = StoryBroker(story), StoryBroker(story)
+    first.elect()
+    first.is_master = True
+    first.beat()
+    first.report_in_sync(1, 2)
+    story.takes_over()
+    story.ask(CleanBrokerData("broker-a", "C", "1", True))
+    second.beat()
+    second.elect()
+    assert (second.replica_info().master_broker_id, second.replica_info().wait_ms) == (2, TIMEOUT_MS)
+    story.pass_time(TIMEOUT_MS - 1)
+    second.beat()
+    assert second.replica_info().wait_ms == 1
+    story.pass_time(1)
+    assert second.replica_info().wait_ms is None
+
+
 def test_a_living_member_is_cleaned_only_if_that_is_asked_for() -> None:
     story = ControllerStory()
     first, second = StoryBroker(story), StoryBroker(story)
@@ -112,7 +149,77 @@ def test_a_living_member_is_cleaned_only_if_that_is_asked_for() -> None:
     second.die()
     story.ask(CleanBrokerData("broker-a", "C", "2"))
     story.ask(CleanBrokerData("broker-a", "C", None, True))
+    missing = ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST
+    assert _code(story, ControllerGetReplicaInfo("broker-a")) == missing
+    assert not story.ask(ControllerGetSyncStateData(BrokerNames(["broker-a"]))).body.replicas_info_table
+    assert list(story.controller.groups) == []
+
+
+def test_a_group_that_was_removed_begins_anew_behind_its_epochs() -> None:
+    """A broker of before may come back with its log: an epoch that was given again would name two masters."""
+    story = ControllerStory()
+    StoryBroker(story).elect()
+    story.ask(CleanBrokerData("broker-a", "C", None, True))
+    story.takes_over()
+    first = StoryBroker(story)
+    assert (first.id, first.elect().master_epoch) == (1, 2)
+
+
+def test_a_member_without_any_epoch_leaves_nothing_behind() -> None:
+    story = ControllerStory()
+    StoryBroker(story)
+    story.ask(CleanBrokerData("broker-a", "C", None, True))
     assert story.stored == {}
+
+
+def test_a_removed_group_makes_room_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "MAX_GROUPS", 1)
+    story = ControllerStory()
+    StoryBroker(story).elect()
+    refused = ControllerApplyBrokerId("C", "broker-b", 1, "b")
+    assert _code(story, refused) == ResponseCode.CONTROLLER_BROKER_ID_INVALID
+    story.ask(CleanBrokerData("broker-a", "C", None, True))
+    story.ask(refused)
+    assert list(story.stored) == ["groups/broker-b"]
+
+
+def test_a_member_that_has_not_registered_for_long_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "MAX_UNREGISTERED", 2)
+    story = ControllerStory()
+    StoryBroker(story)
+    bad = ResponseCode.CONTROLLER_BROKER_ID_INVALID
+    for broker_id in (2, 3):
+        story.ask(ControllerApplyBrokerId("C", "broker-a", broker_id, f"stranger {broker_id}"))
+    assert _code(story, ControllerApplyBrokerId("C", "broker-a", 4, "one too many")) == bad
+    story.takes_over()
+    story.ask(ControllerRegisterBroker("C", "broker-a", 3, "127.0.0.1:3"))
+    story.pass_time(groups.UNREGISTERED_MS + 1)
+    found = story.controller.groups.get("broker-a")
+    assert found is not None
+    assert sorted(found.replicas) == [1, 3]
+    assert story.ask(ControllerGetNextBrokerId("C", "broker-a")).next_broker_id == 4
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ControllerApplyBrokerId("C", "broker-a", 2 + groups.MAX_ID_GAP + 1, "x"),
+        ControllerApplyBrokerId("C", "broker-a", 1 << 40, "x"),
+        ControllerApplyBrokerId("C", "broker-a", 2, "x" * 600),
+        ControllerApplyBrokerId("C", "broker\n-b", 1, "x"),
+        ControllerApplyBrokerId("C" * 600, "broker-b", 1, "x"),
+        ControllerRegisterBroker("C", "broker-a", 1, "no address"),
+        ControllerRegisterBroker("C", "broker-a", 1, "host:99999"),
+        ControllerRegisterBroker("C", "broker-a", 1, "h" * 600 + ":1"),
+    ],
+)
+def test_numbers_and_texts_have_bounds(request_: Request) -> None:
+    story = ControllerStory()
+    StoryBroker(story)
+    codes = (ResponseCode.CONTROLLER_BROKER_ID_INVALID, ResponseCode.CONTROLLER_INVALID_REQUEST)
+    before = dict(story.stored)
+    assert _code(story, request_) in codes
+    assert story.stored == before
 
 
 def test_groups_are_shown_with_who_lives_and_their_elections() -> None:
@@ -174,3 +281,26 @@ def test_options_that_may_not_change_are_refused(text: bytes, code: int) -> None
 def test_what_the_store_should_not_hold_is_named(text: str) -> None:
     with pytest.raises(UnreadableGroup):
         BrokerGroup.from_text(text)
+
+
+def test_a_group_that_an_older_release_has_written_is_read_with_one_election_for_each_epoch() -> None:
+    fields = {"withoutMasterMs": 0, "isUnclean": False, "lostBytes": 0}
+    rows = [
+        {"atMs": 1, "masterEpoch": 1, "masterId": 1, "masterAddress": "h:1", "reason": "asked for", **fields},
+        {"atMs": 2, "masterEpoch": 1, "masterId": None, "masterAddress": "", "reason": "silent", **fields},
+        {"atMs": 3, "masterEpoch": 2, "masterId": 1, "masterAddress": "h:1", "reason": "back", **fields},
+    ]
+    text = json.dumps(
+        {
+            "format": 1, "cluster": "C", "name": "broker-a", "nextId": 2,
+            "replicas": {"1": {"address": "h:1", "checkCode": "x"}},
+            "masterId": 1, "masterEpoch": 2, "syncStateSet": [1], "syncStateSetEpoch": 2, "elections": rows,
+        }
+    )  # fmt: skip
+    group = BrokerGroup.from_text(text)
+    assert [(one.master_epoch, one.ended_ms, one.ended_because) for one in group.elections] == [
+        (1, 2, "silent"),
+        (2, None, ""),
+    ]
+    assert (group.lease_ms, group.replicas[1].was_heard) == (DEFAULT_TIMEOUT_MS, True)
+    assert BrokerGroup.from_text(group.to_text()) == group

@@ -16,11 +16,13 @@ from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
 from orbitmq.broker.stats.metric_families import FAMILIES, HISTOGRAM
 from orbitmq.cli import serving
 from orbitmq.cli.app import app
-from orbitmq.cli.controller import controller
 from orbitmq.controller.options import CONTROLLER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
+from orbitmq.net.address import is_loopback
 from orbitmq.options import Layer, from_environment
 from orbitmq.server.controller.metrics import COMMON_LABELS, CONTROLLER_FAMILIES
+from tests.kit.deployed_command import image_environment as environment
+from tests.kit.deployed_command import settle
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
@@ -146,11 +148,6 @@ def dockerfile() -> list[str]:
     return [" ".join(line.split()) for line in re.sub(r"\\\n", " ", text).splitlines()]
 
 
-def environment() -> dict[str, str]:
-    [line] = [line for line in dockerfile() if line.startswith("ENV ")]
-    return dict(pair.split("=", 1) for pair in shlex.split(line.removeprefix("ENV ")))
-
-
 def test_the_container_starts_a_server_that_its_health_check_asks() -> None:
     lines = dockerfile()
     [entry] = [line for line in lines if line.startswith("ENTRYPOINT ")]
@@ -159,7 +156,8 @@ def test_the_container_starts_a_server_that_its_health_check_asks() -> None:
     parsed(json.loads(command.removeprefix("CMD ")))
     settings = BROKER_TABLE.load([from_environment(environment()).for_broker()])
     [check] = [line for line in lines if line.startswith("HEALTHCHECK ")]
-    assert f"http://127.0.0.1:{settings.health_port}/health/ready" in check
+    assert 'http://127.0.0.1:{os.environ[\\"ORBITMQ_HEALTH_PORT\\"]}/health/ready' in check
+    assert environment()["ORBITMQ_HEALTH_PORT"] == str(settings.health_port)
     [exposed] = [line.split()[1:] for line in lines if line.startswith("EXPOSE ")]
     ports = [NAMESRV_TABLE.load([]).listen_port, settings.listen_port, settings.listen_port - 2]
     ports += [settings.metrics_prom_exporter_port, settings.health_port]
@@ -183,14 +181,32 @@ def test_what_the_image_is_built_of_is_there_and_let_in() -> None:
         assert name in let_in
 
 
-def test_the_services_of_compose_are_commands_with_their_ports_open() -> None:
+def unset(text: str) -> str:
+    """A text of a compose file where no variable is set."""
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
+
+
+def test_the_services_of_compose_are_commands_with_their_ports_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
-    for name in ("namesrv", "broker"):
-        words = [
-            word.replace("${ORBITMQ_ADVERTISE:-127.0.0.1}", "127.0.0.1") for word in services[name]["command"]
-        ]
-        parsed(words)
+    published = [port.rpartition(":")[2] for one in services.values() for port in one.get("ports", ())]
+    for name in ("namesrv", "broker", "console", "proxy", "delay"):
+        words = [unset(word).replace("/var/lib/orbitmq", str(tmp_path)) for word in services[name]["command"]]
+        settled = settle(words, services[name].get("environment", {}), monkeypatch)
+        assert settled is not None
+        settings = settled.settings
+        if name in ("namesrv", "broker"):
+            assert str(settings.listen_port) in published
+        if name == "proxy":
+            assert str(settings.grpc_server_port) in published
+            taken = BROKER_TABLE.load([from_environment(environment()).for_broker()])
+            own = {settings.grpc_server_port, settings.health_port}
+            assert own.isdisjoint({taken.health_port, taken.listen_port, taken.metrics_prom_exporter_port})
     assert any(word.startswith("--advertise=") for word in services["broker"]["command"])
+    volumes = {volume.split(":")[0] for one in services.values() for volume in one.get("volumes", ())}
+    known = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["volumes"]
+    assert set(known) == {name for name in volumes if not name.startswith(".")}
     for name in ("prometheus", "grafana"):
         for volume in services[name]["volumes"]:
             assert (DEPLOY / volume.split(":")[0]).exists(), volume
@@ -199,23 +215,30 @@ def test_the_services_of_compose_are_commands_with_their_ports_open() -> None:
 def test_compose_publishes_on_the_loopback_address_unless_told_otherwise() -> None:
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
     for name, service in services.items():
-        for port in service["ports"]:
-            assert port.replace("${ORBITMQ_PUBLISH:-127.0.0.1}", "127.0.0.1").startswith("127.0.0.1:"), name
+        for port in service.get("ports", ()):
+            assert unset(port).startswith("127.0.0.1:"), name
+    # It takes its machine's network, where it has no users: on the loopback alone.
+    assert services["console"]["network_mode"] == "host"
+    assert not any(word.startswith("--listen") for word in services["console"]["command"])
 
 
 def test_the_access_file_of_compose_turns_access_control_on() -> None:
-    [(name, service)] = yaml.safe_load((DEPLOY / "compose.access.yaml").read_text())["services"].items()
-    assert name == "broker"
-    given = dict(service["environment"])
+    services = yaml.safe_load((DEPLOY / "compose.access.yaml").read_text())["services"]
+    assert set(services) == {"broker", "console"}
+    assert set(services["console"]["environment"]) == {"ORBITMQ_ACCESS_KEY", "ORBITMQ_SECRET_KEY"}
+    given = dict(services["broker"]["environment"])
     assert given.pop("ORBITMQ_INIT_AUTHENTICATION_USER").startswith("${ORBITMQ_INIT_AUTHENTICATION_USER:?")
     settings = BROKER_TABLE.load([from_environment(given).for_broker()])
     assert settings.authentication_enabled
     assert settings.authorization_enabled
 
 
-def test_the_cluster_of_compose_is_two_name_servers_and_a_synchronous_master_with_its_slave() -> None:
+def test_the_cluster_of_compose_is_two_name_servers_a_synchronous_master_with_its_slave_and_a_console(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     services = yaml.safe_load((DEPLOY / "compose.cluster.yaml").read_text())["services"]
     roles = {}
+    console = services.pop("console")
     for name, service in services.items():
         flags = parsed(service["command"]).params
         if service["command"][0] == "broker":
@@ -229,6 +252,17 @@ def test_the_cluster_of_compose_is_two_name_servers_and_a_synchronous_master_wit
     assert (master.broker_role, master.in_sync_replicas, master.broker_name) == ("SYNC_MASTER", 2, "broker-a")
     assert (slave.is_slave, slave.broker_id, slave.broker_name) == (True, 1, "broker-a")
     assert master.flush_disk_type == slave.flush_disk_type == "SYNC_FLUSH"
+    [script] = console["command"]
+    for name, text in (("password", "correct horse battery"), ("cert.pem", "PEM"), ("key.pem", "PEM")):
+        (tmp_path / name).write_text(text)
+    lines = script.replace("\\\n", " ").replace("/run/secrets", str(tmp_path)).splitlines()
+    commands = [
+        shlex.split(line.removeprefix("exec ").replace("/var/lib/orbitmq", str(tmp_path))) for line in lines
+    ]
+    assert [words.pop(0) for words in commands] == ["orbitmq", "orbitmq"]
+    assert settle(commands[0], {}, monkeypatch) is None
+    assert settle(commands[1], {}, monkeypatch), "it has users and a certificate: it may listen everywhere"
+    assert set(console["secrets"]) == {"password", "cert.pem", "key.pem"}
 
 
 def test_the_pod_of_kubernetes_starts_what_exists_and_is_probed_where_the_image_answers() -> None:
@@ -264,6 +298,10 @@ def test_the_unit_of_the_controller_names_its_store() -> None:
     given = dict(pair.split("=", 1) for pair in re.findall(r"^Environment=(.*)$", text, re.MULTILINE))
     settings = CONTROLLER_TABLE.load([from_environment(given)])
     assert settings.store_address.startswith("etcd://")
+    assert re.findall(r"^ExecStart=.* controller(.*)$", text, re.MULTILINE) == [""]
+    assert is_loopback(settings.bind_address), "anybody who reaches the port may elect masters"
+    opened = CONTROLLER_TABLE.load([from_environment({**given, "ORBITMQ_BIND_ADDRESS": "0.0.0.0"})])
+    assert opened.bind_address == "0.0.0.0"
 
 
 @pytest.mark.needs("systemd")
@@ -278,11 +316,17 @@ def test_systemd_finds_no_fault_with_the_units(unit: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("unit", sorted((DEPLOY / "systemd").glob("*.service")), ids=lambda path: path.name)
-def test_units_are_of_type_notify_and_start_what_exists(unit: Path) -> None:
+def test_units_are_of_type_notify_and_start_what_exists(
+    unit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = unit.read_text()
     assert "Type=notify\n" in text
     assert "WatchdogSec=" in text
     [start] = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
     program, *words = shlex.split(start)
     assert program.endswith("/orbitmq")
-    assert parsed(words).command in (serving.standalone, serving.broker, serving.namesrv, controller)
+    # A configuration file that an administrator writes is not there yet.
+    words = [word for word in words if word not in ("--config", "/etc/orbitmq/broker.conf")]
+    given = dict(pair.split("=", 1) for pair in re.findall(r"^Environment=(.*)$", text, re.MULTILINE))
+    known = {"NAMESRV_ADDR": "127.0.0.1:9876", **given}
+    settle([word.replace("/var/lib/orbitmq", str(tmp_path)) for word in words], known, monkeypatch)

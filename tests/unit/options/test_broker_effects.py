@@ -292,7 +292,7 @@ async def test_under_sync_flush_an_answer_waits_for_the_disk_and_not_for_ever(tm
     async with running(tmp_path / "patient", flushDiskType="SYNC_FLUSH", syncFlushTimeout=60_000) as here:
         reply = await here.send(properties="WAIT\x01true\x02")
         assert reply.code == 0
-        assert not here.broker.store.unflushed_bytes
+        assert not here.broker.store.flushing.unflushed_bytes
     disk_is_back = threading.Event()
     async with running(tmp_path / "hasty", flushDiskType="SYNC_FLUSH", syncFlushTimeout=200) as here:
         with failpoints.armed_point("commitlog.flush", lambda: disk_is_back.wait(60)):
@@ -311,7 +311,7 @@ async def test_delay_levels_are_those_given(tmp_path: Path) -> None:
         # The unit of a delayed message has the time at which it is due.
         found = here.broker.store.physical_offset_of(SCHEDULE_TOPIC, 1, 0)
         assert found is not None
-        assert found[2] - here.broker.store.store_time(SCHEDULE_TOPIC, 1, 0) == 420_000
+        assert found[2] - here.broker.store.lookup.store_time(SCHEDULE_TOPIC, 1, 0) == 420_000
         async with asyncio.timeout(60):
             while (await here.ask(pull(topic="later", queue_id=0))).code != 0:
                 pass

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from orbitmq.options import Long, RefusedValue, Settings, option, refused, without_effect
+from orbitmq.options import Long, Settings, option
 from orbitmq.options.declare import declared
-from orbitmq.options.option import Option, Status
+from orbitmq.options.option import Option
 
 
 @dataclass(kw_only=True)
@@ -59,22 +59,3 @@ def test_a_name_that_leads_to_another_field_is_an_error_of_the_declaration() -> 
 
     with pytest.raises(TypeError, match=r"Wrong.pull_size is not the option pullCount"):
         declared(Wrong)
-
-
-def test_rows_without_effect_may_change_unless_they_name_places_or_rights() -> None:
-    given = ("useIt", "boolean", True), ("storePath", "String", "")
-    rows = without_effect("not needed", "MessageStoreConfig", *given)
-    assert [(one.status, one.reason, one.owner) for one in rows] == [
-        (Status.NO_EFFECT, "not needed", "MessageStoreConfig")
-    ] * 2
-    assert [one.mutable for one in rows] == [True, False]
-
-
-def test_refused_rows_take_their_default_and_nothing_else() -> None:
-    flag, text = refused("too slow", "BrokerConfig", ("slowly", "boolean", False), ("plugIn", "String", None))
-    assert flag.parse("false", "the test") is False
-    with pytest.raises(RefusedValue, match="too slow"):
-        flag.parse("true", "the test")
-    assert text.parse("", "the test") == ""
-    with pytest.raises(RefusedValue):
-        text.parse("Plug", "the test")

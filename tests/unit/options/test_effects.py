@@ -7,17 +7,18 @@ import pytest
 
 import orbitmq
 from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.delay_service.options import DELAY_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import Status
 
 UNIT = Path(__file__).parent.parent
 
 
-def effects() -> dict[str, str]:
+def effects(listed: str = "effects.txt") -> dict[str, str]:
     """Option -> `file::test`. Tests are indented below their file, options below their test."""
     found: dict[str, str] = {}
     file = test = ""
-    for line in Path(__file__).with_name("effects.txt").read_text().splitlines():
+    for line in Path(__file__).with_name(listed).read_text().splitlines():
         text = line.strip()
         depth = (len(line) - len(line.lstrip())) // 2
         if not text or text.startswith("#"):
@@ -33,6 +34,7 @@ def effects() -> dict[str, str]:
 
 
 EFFECTS = effects()
+DELAY_EFFECTS = effects("delay_effects.txt")
 
 
 def test_every_honoured_option_names_its_test() -> None:
@@ -46,17 +48,26 @@ def test_every_honoured_option_names_its_test() -> None:
     assert set(EFFECTS) - honoured == set(), "a test for what is not honoured"
 
 
-@pytest.mark.parametrize("test", sorted(set(EFFECTS.values())))
-def test_the_named_tests_exist(test: str) -> None:
+def test_every_option_of_the_delay_service_names_its_test() -> None:
+    honoured = {row.name for row in DELAY_TABLE.rows if row.status is Status.HONOURED}
+    assert set(DELAY_EFFECTS) == honoured
+
+
+@pytest.mark.parametrize(
+    ("folder", "test"),
+    [*((UNIT, one) for one in sorted(set(EFFECTS.values()))),
+     *((UNIT.parent, one) for one in sorted(set(DELAY_EFFECTS.values())))],
+)  # fmt: skip
+def test_the_named_tests_exist(folder: Path, test: str) -> None:
     file, _, name = test.partition("::")
-    assert re.search(rf"^(async )?def {name}\(", (UNIT / file).read_text(), re.MULTILINE)
+    assert re.search(rf"^(async )?def {name}\(", (folder / file).read_text(), re.MULTILINE)
 
 
 def test_every_honoured_option_is_read_by_a_server() -> None:
     source = Path(orbitmq.__file__).parent
     text = "\n".join(
         path.read_text()
-        for room in ("broker", "nameserver", "net", "server", "store")
+        for room in ("broker", "handling", "nameserver", "net", "server", "store")
         for path in (source / room).rglob("*.py")
         if path.name not in ("options.py", "option_rows.py")
     )

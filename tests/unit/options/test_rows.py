@@ -14,7 +14,7 @@ from orbitmq.options.option import to_text
 
 DATA = Path(__file__).parent / "data"
 TABLES = [
-    (BROKER_TABLE, "broker_properties.csv", 475),
+    (BROKER_TABLE, "broker_properties.csv", 492),
     (NAMESRV_TABLE, "namesrv_properties.csv", 40),
     (CONTROLLER_TABLE, "controller_properties.csv", 52),
 ]
@@ -79,7 +79,6 @@ def test_every_default_is_a_valid_value(table: Table) -> None:
         ("authenticationStrategy", "com.example.Strategy"),
         ("migrateAuthFromV1Enabled", "true"),
         ("aclEnable", "true"),
-        ("enableLmq", "true"),
         ("duplicationEnable", "true"),
         ("readOnlyCommitLogStorePaths", "/other"),
         ("messageStorePlugIn", "com.example.Plug"),

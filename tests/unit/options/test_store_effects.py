@@ -30,15 +30,15 @@ def test_few_pages_wait_for_the_thorough_flush(tmp_path: Path) -> None:
     flush = periodic_tasks(store)["flush"].run
     filled(store, 1, body=bytes(5000))
     flush(NOW + 1)
-    assert store.unflushed_bytes, "less than two pages"
+    assert store.flushing.unflushed_bytes, "less than two pages"
     filled(store, 1, body=bytes(5000))
     flush(NOW + 2)
-    assert not store.unflushed_bytes, "more than two pages"
+    assert not store.flushing.unflushed_bytes, "more than two pages"
     filled(store, 1)
     flush(NOW + 999)
-    assert store.unflushed_bytes
+    assert store.flushing.unflushed_bytes
     flush(NOW + 1000)
-    assert not store.unflushed_bytes, "the thorough flush"
+    assert not store.flushing.unflushed_bytes, "the thorough flush"
     store.close()
 
 

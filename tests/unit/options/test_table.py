@@ -9,15 +9,15 @@ from orbitmq.options import (
     Layer,
     Long,
     NotAtRunTime,
+    Option,
     OptionTable,
     RefusedValue,
     Settings,
     Status,
     UnknownOption,
     option,
-    refused,
-    without_effect,
 )
+from orbitmq.options.apache import rows_of
 from orbitmq.options.table import HIDDEN
 
 
@@ -30,8 +30,20 @@ class Sample(Settings):
 
 TABLE = OptionTable(
     Sample,
-    without_effect("nothing to size", "Owner", ("poolSize", "int", 16), ("poolName", "String", None)),
-    refused("not that kind", "Owner", ("kind", "String", "plain"), ("plugIn", "String", None)),
+    rows_of(
+        [
+            {
+                "owner": "Owner",
+                "without_effect": "nothing to size",
+                "rows": [("poolSize", "int", 16), ("poolName", "String", None)],
+            },
+            {
+                "owner": "Owner",
+                "refused": "not that kind",
+                "rows": [("kind", "String", "plain"), ("plugIn", "String", None)],
+            },
+        ]
+    ),
 )
 
 
@@ -122,7 +134,7 @@ def test_an_update_is_all_or_nothing(properties: dict[str, str], error: type[Exc
 
 def test_a_name_has_one_row() -> None:
     with pytest.raises(TypeError, match="two rows for pullSize"):
-        OptionTable(Sample, without_effect("x", "Owner", ("pullSize", "int", 1)))
+        OptionTable(Sample, [Option("pullSize", "int", 1)])
 
 
 def test_name_type_and_owner_follow_from_the_field_and_its_class() -> None:

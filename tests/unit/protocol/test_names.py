@@ -54,5 +54,5 @@ def test_system_names() -> None:
 
 def test_reserved_properties_are_the_property_names() -> None:
     assert {"KEYS", "TAGS", "UNIQ_KEY", "1ST_POP_TIME", "__CRC32#", "E_T"} < names.RESERVED_PROPERTIES
-    assert len(names.RESERVED_PROPERTIES) == 66
+    assert len(names.RESERVED_PROPERTIES) == 67
     assert not {"TBW102", "K", " ", "%RETRY%"} & names.RESERVED_PROPERTIES

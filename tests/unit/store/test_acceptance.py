@@ -44,7 +44,7 @@ def test_messages_are_refused_while_a_flush_takes_too_long_and_much_waits(store:
     segment = store.structures.log.segments[0]
     stalled = StalledFile(segment.file)
     segment.file = stalled  # type: ignore[assignment]
-    flush = threading.Thread(target=store.flush_now)
+    flush = threading.Thread(target=store.flushing.flush_now)
     flush.start()
     try:
         assert stalled.began.wait(30)
@@ -67,7 +67,7 @@ def test_messages_are_refused_while_no_room_can_be_had_for_them(store: MessageSt
     goes_on = threading.Event()
     long = message(body=bytes(3000))
     with ThreadPoolExecutor(1) as reserver:
-        store.reserve_in(reserver)
+        store.log.reserving.use_thread(reserver)
         with failpoints.armed_point("commitlog.create", lambda: goes_on.wait(60)):
             while (status := store.append(long, NOW).status) is PutStatus.PUT_OK:
                 pass

@@ -43,7 +43,7 @@ def test_the_round_after_a_deletion_of_queues_writes_checkpoints(tmp_path: Path)
     filled(store, 20)
     run_task(store, "write queues", NOW + 121_000)
     assert (tmp_path / "queuemarks.json").read_bytes() == before
-    store.delete_queues("T")
+    store.structures.delete_queues("T")
     run_task(store, "write queues", NOW + 122_000)
     assert b'"T"' in before
     assert b'"T"' not in (tmp_path / "queuemarks.json").read_bytes()
@@ -52,9 +52,9 @@ def test_the_round_after_a_deletion_of_queues_writes_checkpoints(tmp_path: Path)
 
 def test_messages_that_are_not_shown_yet_outlive_a_cut_and_a_crash(tmp_path: Path) -> None:
     store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")
-    store.replicas_reached(-1)  # no slave has anything
+    store.arrivals.replicas_reached(-1)  # no slave has anything
     *_, last = filled(store, 10)
-    store.truncate_to(last.physical_offset, NOW)
+    store.truncation.run(last.physical_offset, NOW)
     crash(store)
     store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")
     assert bodies(store) == [b"body %d" % number for number in range(9)]
@@ -63,15 +63,15 @@ def test_messages_that_are_not_shown_yet_outlive_a_cut_and_a_crash(tmp_path: Pat
 
 def test_no_checkpoint_names_a_message_whose_unit_waits_in_memory(tmp_path: Path) -> None:
     store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")
-    store.replicas_reached(-1)
+    store.arrivals.replicas_reached(-1)
     sent = [
         store.append(message(number, "U" if number else "T", body=bytes(5000)), NOW + number * 1000)
         for number in range(60)
     ]
-    store.flush_now()
+    store.flushing.flush_now()
     # A slave has one message, and most of the next.
-    store.replicas_reached(sent[1].end_offset - 100)
-    store.drain_arrivals()
+    store.arrivals.replicas_reached(sent[1].end_offset - 100)
+    store.arrivals.drain()
     run_task(store, "write queues", NOW + 120_000)
     crash(store)
     store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")
@@ -84,8 +84,8 @@ def test_a_checkpoint_names_what_was_there_at_the_start_though_nothing_is_shown(
     *_, last = filled(store, 10)
     store.close()
     store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")
-    store.replicas_reached(0)
-    store.hide_all()
+    store.arrivals.replicas_reached(0)
+    store.arrivals.hide_all()
     filled(store, 1)
     run_task(store, "write queues", NOW + 120_000)
     crash(store)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store import failpoints
-from orbitmq.store.files import RealDisk, is_segment_name, segment_name, segment_starts
+from orbitmq.store.files import PAGE_BYTES, RealDisk, is_segment_name, segment_name, segment_starts
 
 DISK = RealDisk()
 
@@ -57,12 +57,17 @@ def test_memory_outlives_the_file_until_the_last_view(tmp_path: Path) -> None:
     assert view[0] == 7
 
 
+def open_below(folder: Path) -> int:
+    """Descriptors of this process that are open on files of a folder."""
+    links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    return sum(os.readlink(link).startswith(f"{folder}/") for link in links if os.path.islink(link))
+
+
 def test_descriptors_go_with_their_files(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
     files = [DISK.open(tmp_path / str(number), 100) for number in range(5)]
-    assert len(os.listdir("/proc/self/fd")) == before + 5
+    assert open_below(tmp_path) == 5
     del files
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_below(tmp_path) == 0
 
 
 def test_what_was_just_written_is_in_memory(tmp_path: Path) -> None:
@@ -89,6 +94,36 @@ def test_of_a_map_the_pages_that_left_memory_are_known(tmp_path: Path) -> None:
     assert file.resident_bytes(0, 10) == 0
     assert file.resident_bytes(2 * page, 2 * page) == 2 * page
     assert file.resident_bytes(file.size - 1, 1) == 0
+
+
+def test_a_cut_leaves_nothing_behind_it(tmp_path: Path) -> None:
+    """Whatever is there, in the page of the end or far behind it; what is a hole already stays one."""
+    for size in (3 * PAGE_BYTES, 3 * PAGE_BYTES + 100):
+        for end in (0, 20, PAGE_BYTES - 1, PAGE_BYTES, size - 1, size):
+            for stale in (None, end, end + 1, PAGE_BYTES - 1, 2 * PAGE_BYTES, size - 1):
+                path = tmp_path / "cut"
+                path.unlink(missing_ok=True)
+                file = DISK.open(path, size)
+                file.write(0, b"x" * end)
+                if stale is not None and end <= stale < size:
+                    file.write(stale, b"s")
+                file.cut(end)
+                assert file.read(0, size) == b"x" * end + bytes(size - end), (size, end, stale)
+                assert os.stat(path).st_size == size
+                file.close()
+    file = DISK.open(tmp_path / "reserved", 64 * PAGE_BYTES)
+    file.reserve(0, 64 * PAGE_BYTES)
+    file.cut(20)
+    assert os.stat(tmp_path / "reserved").st_blocks * 512 <= PAGE_BYTES
+    file.close()
+
+
+def test_a_file_system_is_written_out(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    file_system = DISK.file_system(tmp_path)
+    if file_system is not None:
+        assert file_system.write_out()
+        file_system.close()
 
 
 def test_folders(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_what_is_done_in_a_copy_does_not_reach_the_original(live: MessageStore, 
     take_snapshot(tmp_path / "live", tmp_path / "copy")
     copy = opened(tmp_path / "copy")
     filled(copy, 700, now=NOW + 10_000, body=b"only in the copy")
-    copy.delete_queues("T")
+    copy.structures.delete_queues("T")
     tend(copy)
     copy.close()
     filled(live, 700, now=NOW + 10_000)

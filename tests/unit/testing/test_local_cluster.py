@@ -25,7 +25,6 @@ from orbitmq import Message
 from orbitmq.cli.cluster import cluster
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.errors import OrbitError
-from orbitmq.protocol.requests.admin import UpdateBrokerConfig
 from orbitmq.protocol.requests.ha import GetBrokerHaStatus
 from orbitmq.sync import Producer
 from orbitmq.testing import LocalCluster
@@ -64,31 +63,37 @@ def test_a_synchronous_cluster_outlives_its_maker_and_its_nodes_die_one_by_one(t
 
 
 @pytest.mark.timeout(180)
-def test_a_slave_that_an_operator_has_made_master_is_master_after_a_restart(tmp_path: Path) -> None:
-    """It came back as a slave, and the old master, which lacks what it has taken since, as master."""
+def test_a_promoted_slave_stays_master_and_the_old_master_comes_back_as_its_slave(tmp_path: Path) -> None:
+    """It came back as a slave, and the old master, which lacks what it has taken since, as master: and beside
+    it, when that was started alone.
+    """
 
-    def set_role(address: str, **options: str) -> None:
-        text = "\n".join(f"{name}={value}" for name, value in options.items())
-        with BlockingConnection(address) as connection:
-            connection.call(UpdateBrokerConfig(body=text.encode()))
+    def admin(*words: str) -> Any:
+        said = subprocess.run(
+            [sys.executable, "-m", "orbitmq", "admin", *words, "-n", made.namesrv, "--json"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert said.returncode == 0, said.stderr
+        return json.loads(said.stdout)
+
+    def roles() -> dict[str, str]:
+        return {row["address"]: row["role"] for row in admin("ha", "status")}
 
     with LocalCluster(tmp_path, slaves=1) as made:
         old, new = made.node("broker-a-0"), made.node("broker-a-1")
         made.kill(old.name)
-        set_role(new.address, brokerRole="ASYNC_MASTER")
-        config = tmp_path / new.name / "node.conf"
-        deadline = time.monotonic() + 60
-        while "brokerRole=ASYNC_MASTER" not in config.read_text():
-            assert time.monotonic() < deadline, "the role is written into the file"
-            time.sleep(0.05)
+        assert admin("broker", "promote", "broker-a")["master"] == new.address
         made.kill(new.name)
-        made.start_node(new.name)
-        assert {state.node.name: state.role for state in made.status()}[new.name] == "master"
-        config = tmp_path / old.name / "node.conf"
-        config.write_text(config.read_text() + "brokerRole=SLAVE\nbrokerId=1\n")
+        assert asked(tmp_path, "start", old.name)[old.name]["role"] == "slave", "the master is away"
         made.start()
-        roles = {state.node.name: (state.role, state.behind_bytes) for state in made.status()}
-        assert roles[old.name] == ("slave", 0)
+        assert roles() == {old.address: "slave", new.address: "master"}
+        # The places change again: the later promotion counts.
+        assert admin("broker", "promote", old.address, "--fence")["changed"]
+        made.kill(new.name)
+        made.start()
+        assert roles() == {old.address: "master", new.address: "slave"}
 
 
 def logged(cluster: LocalCluster, name: str) -> bytes:

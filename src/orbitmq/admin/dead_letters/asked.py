@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from orbitmq.admin.dead_letters.dead_letter import Cause, DeadLetter, Place
-from orbitmq.admin.dead_letters.outgoing import Edit, To
+from orbitmq.admin.dead_letters.outgoing import Edit
+from orbitmq.admin.dead_letters.rules import MAX_REPLAYS, To
 from orbitmq.protocol.errors import OrbitError
 
 MAX_RATE = 10_000
@@ -25,16 +26,19 @@ class Asked:
     """A redrive as it is asked for: single dead letters, all of a cause, or all of the group without either.
 
     `rate` is in messages a second. Dead letters that were sent again `max_replays` times are left out, and so
-    are those that an earlier run has sent, unless `again`. `edit` is for a single one. Raises BadRequest.
+    are those that an earlier run has sent, unless `again`. `edit` is for a single one. Of a cause or a group,
+    dead letters that were stored after `until_ms` are left out: those that came since a preview, whose number
+    the run keeps. Raises BadRequest.
     """
 
     places: tuple[Place, ...] = ()
     cause: Cause | None = None
     to: To = "origin"
     rate: float = 50.0
-    max_replays: int = 3
+    max_replays: int = MAX_REPLAYS
     again: bool = False
     edit: Edit = field(default_factory=Edit)
+    until_ms: int | None = None
 
     def __post_init__(self) -> None:
         if self.places and self.cause is not None:
@@ -52,7 +56,8 @@ class Asked:
 
     def wants(self, letter: DeadLetter) -> bool:
         """True if a dead letter of a scan is meant."""
-        return self.cause is None or letter.cause == self.cause
+        is_new = self.until_ms is not None and letter.message.store_timestamp > self.until_ms
+        return not is_new and (self.cause is None or letter.cause == self.cause)
 
     def as_json(self) -> dict[str, Any]:
         """For the journal."""
@@ -64,6 +69,7 @@ class Asked:
             "rate": self.rate,
             "maxReplays": self.max_replays,
             "again": self.again,
+            "untilMs": self.until_ms,
             "edit": {
                 "body": None if edit.body is None else base64.b64encode(edit.body).decode(),
                 "tags": edit.tags,
@@ -89,6 +95,7 @@ class Asked:
                 edit["keys"],
                 edit["properties"],
             ),
+            value.get("untilMs"),  # journals of 0.2.0 lack it
         )
 
 

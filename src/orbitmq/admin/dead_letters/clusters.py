@@ -23,8 +23,12 @@ class DeadLetterCluster:
     newest_ms: int = 0
     reason: str = ""
     """The text of the newest exception."""
+    resent: int = 0
+    """Dead letters that were sent again before."""
     most_replays: int = 0
+    """The most times that one of them was sent again."""
     places: deque[Place] = field(default_factory=lambda: deque(maxlen=SAMPLED))
+    """Places of the last ones that were read, the last one at the end."""
 
 
 class Clusters:
@@ -48,6 +52,7 @@ class Clusters:
         cluster.oldest_ms = min(cluster.oldest_ms or stored, stored)
         if stored >= cluster.newest_ms:
             cluster.newest_ms, cluster.reason = stored, letter.reason
+        cluster.resent += letter.replays > 0
         cluster.most_replays = max(cluster.most_replays, letter.replays)
         cluster.places.append(letter.place)
 

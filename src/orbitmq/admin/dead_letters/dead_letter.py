@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from orbitmq.admin.commands.messages import plain
+from orbitmq.admin.bodies import BodyBudget
+from orbitmq.admin.dead_letters.rules import identity_of, letter_key, origin_of, replays_of
 from orbitmq.client.consumer.dead_letters import EXCEPTION, EXCEPTION_TEXT
-from orbitmq.protocol.errors import OrbitError
-from orbitmq.protocol.names import DLQ_ORIGIN_TOPIC, DLQ_PREFIX, RETRY_PREFIX, RETRY_TOPIC
 from orbitmq.protocol.records.message import StoredMessage
 
-REPLAYS = "orbitmq.replays"
-"""The property that counts how often a message was sent again: the guard against loops."""
 SHAPED_BYTES = 64 << 10
 """Longer bodies are not parsed: their shape is their size."""
 SHAPED_KEYS = 20
@@ -55,12 +52,19 @@ class DeadLetter:
         """Its first topic."""
         return self.cause.topic
 
+    @property
+    def identity(self) -> str:
+        """The identity under which every redrive sends it."""
+        place, message = self.place, self.message
+        key = (message.topic, place.broker, place.queue_id, place.queue_offset, message.store_timestamp)
+        return identity_of(letter_key(*key))
+
 
 def dead_letter_of(broker: str, message: StoredMessage) -> DeadLetter:
     """A dead letter from the record in the dead-letter topic."""
     properties = message.property_map()
     exception = properties.get(EXCEPTION) or None
-    shape = None if exception else shape_of(_body(message))
+    shape = None if exception else _shape_of(message)
     return DeadLetter(
         Place(broker, message.queue_id, message.queue_offset),
         Cause(origin_of(properties), exception, shape),
@@ -68,18 +72,6 @@ def dead_letter_of(broker: str, message: StoredMessage) -> DeadLetter:
         replays_of(properties),
         message,
     )
-
-
-def origin_of(properties: dict[str, str]) -> str | None:
-    """The topic of the first send: consumers that send back say it, and so do brokers and proxies."""
-    found = properties.get(RETRY_TOPIC) or properties.get(DLQ_ORIGIN_TOPIC)
-    return found if found and not found.startswith((RETRY_PREFIX, DLQ_PREFIX)) else None
-
-
-def replays_of(properties: dict[str, str]) -> int:
-    """Number of times it was sent again; text that is no number counts as none."""
-    text = properties.get(REPLAYS, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def shape_of(body: bytes) -> str:
@@ -103,8 +95,9 @@ def shape_of(body: bytes) -> str:
     return "JSON array" if isinstance(value, list) else "text"
 
 
-def _body(message: StoredMessage) -> bytes:
-    try:
-        return plain(message).body
-    except OrbitError:
-        return b"\xff"
+def _shape_of(message: StoredMessage) -> str:
+    """The shape of a stored body, of which no more is inflated than that takes."""
+    shown = BodyBudget().shown(message, SHAPED_BYTES)
+    if shown.problem is not None:
+        return "binary"
+    return "large" if shown.is_cut else shape_of(shown.data)

@@ -13,11 +13,12 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from orbitmq.admin.dead_letters.dead_letter import Place
+from orbitmq.admin.results import INTERNAL
 from orbitmq.protocol.errors import OrbitError
 
 P = ParamSpec("P")
@@ -42,6 +43,7 @@ CREATE TABLE IF NOT EXISTS dead_letters (
     note TEXT NOT NULL DEFAULT '', sent_ms INTEGER, sent_id TEXT,
     PRIMARY KEY (run, broker, queue_id, queue_offset)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS owner (id TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS by_state ON dead_letters (run, state);
 CREATE INDEX IF NOT EXISTS by_place ON dead_letters (broker, queue_id, queue_offset);
 """
@@ -53,19 +55,31 @@ class JournalUnusable(OrbitError):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One redrive. `asked` is what the user asked for, as JSON values."""
+    """One redrive."""
 
     id: str
     cluster: str
     group: str
-    asked: dict[str, Any]
+    asked: dict[str, Any] = field(metadata=INTERNAL)
+    """The user's request as JSON values, an edited body among them."""
     user: str
     began_ms: int
     ended_ms: int | None
     state: str
     error: str
+    """The reason that it waits, or was stopped."""
     counts: dict[str, int]
     """Dead letters by state."""
+
+    @property
+    def to(self) -> str:
+        """`origin` or `retry`: the topic to which dead letters are sent."""
+        return str(self.asked["to"])
+
+    @property
+    def rate(self) -> float:
+        """Dead letters a second."""
+        return float(self.asked["rate"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +97,7 @@ class Entry:
     sent_id: str | None = None
 
 
-class Journal:
+class RedriveJournal:
     """The file, open in one process at a time. Methods block: `do` runs them in a thread of their own."""
 
     def __init__(self, path: Path) -> None:
@@ -131,6 +145,15 @@ class Journal:
             self._path.chmod(0o600)
             self._open = database
         return self._open
+
+    def owner(self) -> str:
+        """The name of this journal at brokers: claims that it held before a kill are its own again."""
+        with self._database as database:
+            row = database.execute("SELECT id FROM owner").fetchone()
+            if row is None:
+                row = (secrets.token_hex(8),)
+                database.execute("INSERT INTO owner (id) VALUES (?)", row)
+        return str(row[0])
 
     def begin(self, cluster: str, group: str, asked: dict[str, Any], user: str) -> str:
         """A new run, in the state `planning`; gives its id."""
@@ -184,10 +207,17 @@ class Journal:
                         "UPDATE dead_letters SET state = ? WHERE run = ? AND state = ?", (after, run, before)
                     )
 
-    def claim(self, run: str, most: int) -> list[Entry]:
-        """The next planned dead letters of a run, recorded as under way when this returns."""
+    def claim(self, run: str, most: int, after: Place | None = None) -> list[Entry]:
+        """The next planned dead letters of a run, recorded as under way when this returns; with `after` those
+        of later places.
+        """
+        where = "run = ? AND state = ?"
+        values: tuple[object, ...] = (run, PLANNED)
+        if after is not None:
+            where += " AND (broker, queue_id, queue_offset) > (?, ?, ?)"
+            values = (*values, after.broker, after.queue_id, after.queue_offset)
         with self._database as database:
-            found = self._entries("run = ? AND state = ?", (run, PLANNED), most)
+            found = self._entries(where, values, most)
             database.executemany(
                 "UPDATE dead_letters SET state = ? WHERE run = ? AND broker = ? AND queue_id = ? "
                 "AND queue_offset = ?",

@@ -4,36 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-from orbitmq.admin.dead_letters.dead_letter import REPLAYS, DeadLetter
+from orbitmq.admin.dead_letters.dead_letter import DeadLetter
+from orbitmq.admin.dead_letters.rules import marks, own_properties
 from orbitmq.broker.filter.sql92 import BadExpression, compile_filter
 from orbitmq.client import IllegalMessage, Message
-from orbitmq.client.consumer.dead_letters import (
-    EXCEPTION,
-    EXCEPTION_ATTEMPT,
-    EXCEPTION_CONSUMER,
-    EXCEPTION_TEXT,
-)
 from orbitmq.protocol.bodies.heartbeat import SubscriptionData
-from orbitmq.protocol.names import (
-    KEYS,
-    ORIGIN_MESSAGE_ID,
-    RESERVED_PROPERTIES,
-    RETRY_PREFIX,
-    RETRY_TOPIC,
-    SHARDING_KEY,
-    TAGS,
-    TRANSIENT_PREFIX,
-)
+from orbitmq.protocol.names import KEYS, SHARDING_KEY, TAGS, WRITE_PROPERTY
+from orbitmq.protocol.records.ids import unique_id_of
 from orbitmq.protocol.records.message import COMPRESSED, COMPRESSION_MASK
 from orbitmq.protocol.records.properties import BadProperty, encode_properties
-
-To = Literal["origin", "retry"]
-"""`origin`: the first topic, for every group that subscribes; `retry`: the group that failed alone."""
-REDRIVEN = "orbitmq.redriven"
-"""The property that names the dead letter a message was: its message id."""
-_REASONS = frozenset({EXCEPTION, EXCEPTION_TEXT, EXCEPTION_CONSUMER, EXCEPTION_ATTEMPT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +41,6 @@ class Outgoing:
     sharding_key: str | None
 
 
-def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The user's own properties, without those of brokers, clients, and earlier runs."""
-    reasons = _REASONS if EXCEPTION_ATTEMPT in properties else frozenset()
-    return {
-        name: value
-        for name, value in properties.items()
-        if name not in RESERVED_PROPERTIES
-        and name not in reasons
-        and name not in (REPLAYS, REDRIVEN)
-        and not name.startswith(TRANSIENT_PREFIX)
-        and name
-        and value
-    }
-
-
-def target_of(letter: DeadLetter, group: str, to: To) -> str | None:
-    """The topic that a dead letter goes to; None where its first topic is not known."""
-    if letter.topic is None:
-        return None
-    return RETRY_PREFIX + group if to == "retry" else letter.topic
-
-
 def outgoing(letter: DeadLetter, target: str, unique_id: str, edit: Edit) -> Outgoing:
     """The message. Raises IllegalMessage for an edit that no message can have."""
     stored = letter.message.property_map()
@@ -99,11 +57,9 @@ def outgoing(letter: DeadLetter, target: str, unique_id: str, edit: Edit) -> Out
         flag=letter.message.flag,
     )
     properties = message.wire_properties(unique_id)
-    properties[REDRIVEN] = letter.message.offset_id
-    properties[REPLAYS] = str(letter.replays + 1)
-    if target.startswith(RETRY_PREFIX):
-        properties[RETRY_TOPIC] = letter.topic or ""
-        properties[ORIGIN_MESSAGE_ID] = stored.get(ORIGIN_MESSAGE_ID) or letter.message.offset_id
+    properties |= marks(stored, letter.message.offset_id, target)
+    if unique_id == unique_id_of(letter.identity):
+        properties[WRITE_PROPERTY] = letter.identity
     kept = letter.message.sys_flag & (COMPRESSED | COMPRESSION_MASK) if edit.body is None else 0
     try:
         encoded = encode_properties(properties)

@@ -8,14 +8,16 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.commands.group_connections import group_connections
 from orbitmq.admin.dead_letters.asked import Asked
 from orbitmq.admin.dead_letters.dead_letter import DeadLetter
-from orbitmq.admin.dead_letters.journal import PLANNED, SKIPPED, Entry, Journal
-from orbitmq.admin.dead_letters.outgoing import Edit, Wanted, outgoing, target_of
+from orbitmq.admin.dead_letters.journal import PLANNED, SKIPPED, Entry, RedriveJournal
+from orbitmq.admin.dead_letters.outgoing import Edit, Wanted, outgoing
 from orbitmq.admin.dead_letters.reading import letters_at, scan
+from orbitmq.admin.dead_letters.rules import target_of
+from orbitmq.admin.groups import group_connections
 from orbitmq.client import ClientError
 from orbitmq.protocol.errors import ConsumerNotOnline, TopicNotExist
+from orbitmq.protocol.records.ids import unique_id_of
 from orbitmq.protocol.records.properties import decode_properties
 
 
@@ -38,16 +40,21 @@ class Preview:
     """Effect that a redrive would have."""
 
     selected: int = 0
+    newest_ms: int | None = None
+    """Store time of the newest of them: `until_ms` of a run that is to send these."""
     would_send: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     """Dead letters that stay, by reason."""
+    topics: Counter[str] = field(default_factory=Counter)
+    """Dead letters that would be sent, by the topic that would be written: it is what they say of themselves,
+    and may be what a consumer said of them."""
     filters: dict[str, FilterEffect] = field(default_factory=dict)
 
 
 class Planning:
     """The plans of one cluster over one journal."""
 
-    def __init__(self, admin: Admin, cluster: str, journal: Journal) -> None:
+    def __init__(self, admin: Admin, cluster: str, journal: RedriveJournal) -> None:
         self._admin = admin
         self._cluster = cluster
         self._journal = journal
@@ -58,10 +65,12 @@ class Planning:
         wanted = await self._filters(group)
         async for letter, entry in self.judged(group, asked, None):
             preview.selected += 1
+            preview.newest_ms = max(preview.newest_ms or 0, letter.message.store_timestamp)
             if entry.state != PLANNED:
                 preview.skipped[entry.note] += 1
                 continue
             preview.would_send += 1
+            preview.topics[entry.topic] += 1
             topic = letter.topic or ""
             effect = preview.filters.setdefault(topic, FilterEffect(topic))
             filter_ = wanted.get(topic)
@@ -90,13 +99,14 @@ class Planning:
             if not asked.again and (run is not None or self._journal.exists):
                 taken = await self._journal.do(self._journal.claimed, self._cluster, group, places)
             for letter in letters:
-                target = target_of(letter, group, asked.to)
+                target = target_of(letter.topic, group, asked.to)
                 if target is not None and target not in exists:
                     exists[target] = await self._exists(target)
                 entry = Entry(
                     letter.place,
                     letter.message.store_timestamp,
-                    secrets.token_hex(16).upper(),
+                    # All redrives of a dead letter have one id, but for one that is asked for once more.
+                    secrets.token_hex(16).upper() if asked.again else unique_id_of(letter.identity),
                     target or "",
                     SKIPPED,
                 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 
 from orbitmq.admin.admin import Admin, NoBroker
-from orbitmq.admin.commands.messages import MOST_PULLED, page
-from orbitmq.admin.commands.topic_status import topic_status
 from orbitmq.admin.dead_letters.dead_letter import DeadLetter, Place, dead_letter_of
+from orbitmq.admin.messages import MOST_PULLED, page
+from orbitmq.admin.topics import topic_status
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.names import DLQ_PREFIX
 
@@ -90,4 +91,6 @@ async def _page(
 ) -> tuple[list[DeadLetter], int]:
     """Dead letters from an offset on, and where to go on."""
     messages, following = await page(admin, address, queue, offset, count)
-    return [dead_letter_of(queue.broker_name, one) for one in messages], following
+    # Shapes of bodies take time: to inflate, and to parse JSON.
+    letters = await asyncio.to_thread(lambda: [dead_letter_of(queue.broker_name, one) for one in messages])
+    return letters, following

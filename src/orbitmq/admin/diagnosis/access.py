@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from orbitmq.admin.acls import rules_of
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.commands.acls import rules_of
-from orbitmq.admin.commands.broker_config import broker_config
+from orbitmq.admin.brokers import broker_config
+from orbitmq.admin.diagnosis.phrases import Phrase, phrase
 from orbitmq.broker.auth.policies import (
     Access,
     Action,
@@ -43,6 +44,9 @@ Verdict = Literal["decides", "later", "resource", "action", "source", "unreadabl
 it is about another resource, other actions, or other addresses."""
 
 
+NOTHING = Phrase("")
+
+
 class BadQuestion(OrbitError):
     """A resource, an action or an address that is none."""
 
@@ -69,8 +73,8 @@ class Explanation:
     allowed: bool | None
     """None where it cannot be found out."""
     cause: Cause
-    sentence: str
-    advice: str = ""
+    sentence: Phrase
+    advice: Phrase = NOTHING
     rules: list[ConsideredRule] = field(default_factory=list)
 
 
@@ -89,7 +93,8 @@ async def explain_access(
         try:
             return await _explain(admin, one, user, access, address)
         except OrbitError as error:
-            return Explanation(one.name, one.address, None, "NOT_KNOWN", f"{one.name} does not say: {error}")
+            sentence = phrase("{broker} does not say: {error}", broker=one.name, error=str(error))
+            return Explanation(one.name, one.address, None, "NOT_KNOWN", sentence)
 
     return await admin.each(await admin.brokers(), ask)
 
@@ -115,36 +120,44 @@ def _before_rules(
 ) -> Explanation | None:
     """The decision if it follows from the options of the broker or the state of the user, without rules."""
 
-    def because(allowed: bool, cause: Cause, sentence: str, advice: str = "") -> Explanation:
+    def because(allowed: bool, cause: Cause, sentence: Phrase, advice: Phrase = NOTHING) -> Explanation:
         return Explanation(one.name, one.address, allowed, cause, sentence, advice)
 
     if not authenticates and not authorizes:
         return because(
             True,
             "OPEN",
-            f"{one.name} has no access control: anybody may do everything.",
-            "Set authenticationEnabled and authorizationEnabled to have rules count.",
+            phrase("{broker} has no access control: anybody may do everything.", broker=one.name),
+            phrase("Set authenticationEnabled and authorizationEnabled to have rules count."),
         )
     if known is None:
         return because(
-            False, "NO_USER", f"{one.name} has no user {user}.", f"orbitmq admin user create {user}"
+            False,
+            "NO_USER",
+            phrase("{broker} has no user {user}.", broker=one.name, user=user),
+            phrase("orbitmq admin user create {user}", user=user),
         )
     if authenticates and (known.user_status or "").lower() == "disable":
         return because(
             False,
             "DISABLED",
-            f"User {user} is disabled on {one.name}.",
-            f"orbitmq admin user update {user} --enable",
+            phrase("User {user} is disabled on {broker}.", user=user, broker=one.name),
+            phrase("orbitmq admin user update {user} --enable", user=user),
         )
     if not authorizes:
         return because(
             True,
             "NO_AUTHORIZATION",
-            f"{one.name} looks at no rules: every user with a right signature may do everything.",
-            "Set authorizationEnabled=true to have rules count.",
+            phrase(
+                "{broker} looks at no rules: every user with a right signature may do everything.",
+                broker=one.name,
+            ),
+            phrase("Set authorizationEnabled=true to have rules count."),
         )
     if (known.user_type or "").lower() == "super":
-        return because(True, "SUPER_USER", f"{user} is a super user, who may do everything.")
+        return because(
+            True, "SUPER_USER", phrase("{user} is a super user, who may do everything.", user=user)
+        )
     return None
 
 
@@ -156,7 +169,6 @@ def _by_rules(
     decision: Decision | None,
 ) -> Explanation:
     action = shown(next(iter(access.actions)))
-    what = f"{action} on {access}"
     deciding = next((rule for rule in considered if rule.verdict == "decides"), None)
     if deciding is None:
         return Explanation(
@@ -164,8 +176,18 @@ def _by_rules(
             one.address,
             False,
             "NO_RULE",
-            f"No rule of {user} applies to {what}; without one it is refused.",
-            f"orbitmq admin acl create {user} --resource '{access}' --action {action.lower()}",
+            phrase(
+                "No rule of {user} applies to {action} on {resource}; without one it is refused.",
+                user=user,
+                action=action,
+                resource=str(access),
+            ),
+            phrase(
+                "orbitmq admin acl create {user} --resource '{resource}' --action {action}",
+                user=user,
+                resource=str(access),
+                action=action.lower(),
+            ),
             considered,
         )
     rule = f"{deciding.decision} {', '.join(deciding.actions)} on {deciding.resource}"
@@ -174,8 +196,16 @@ def _by_rules(
         one.address,
         decision is Decision.ALLOW,
         "RULE",
-        f"The {deciding.policy} rule “{rule}” {'allows' if decision is Decision.ALLOW else 'denies'} {what}.",
-        "",
+        phrase(
+            "The {policy} rule “{rule}” allows {action} on {resource}."
+            if decision is Decision.ALLOW
+            else "The {policy} rule “{rule}” denies {action} on {resource}.",
+            policy=deciding.policy,
+            rule=rule,
+            action=action,
+            resource=str(access),
+        ),
+        NOTHING,
         considered,
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.commands.messages import page
-from orbitmq.admin.commands.topic_status import topic_status
 from orbitmq.admin.dead_letters.dead_letter import dead_letter_of
+from orbitmq.admin.messages import page
+from orbitmq.admin.topics import topic_status
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX
@@ -27,7 +27,8 @@ class Failure:
     text: str
     attempts: int
     """Deliveries that failed."""
-    is_dead_letter: bool
+    dead_letter: bool
+    """False: the message comes again."""
 
 
 async def last_failures(admin: Admin, group: str) -> dict[str, Failure]:

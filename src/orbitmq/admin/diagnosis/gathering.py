@@ -4,40 +4,60 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.commands.cluster_list import broker_states
-from orbitmq.admin.commands.group_connections import group_connections
-from orbitmq.admin.commands.group_list import groups_on
-from orbitmq.admin.commands.group_progress import Progress, group_progress
-from orbitmq.admin.commands.topic_status import topic_status
-from orbitmq.admin.diagnosis.evidence import Evidence, Handling, HeldQueue, Member, QueueEvidence
+from orbitmq.admin.clusters import BLIND_SINCE, cluster_figures, whole
+from orbitmq.admin.diagnosis.evidence import Evidence, Handling, HeldQueue, LoopBlocks, Member, QueueEvidence
+from orbitmq.admin.groups import group_connections, groups_on, subscriptions_of
+from orbitmq.admin.progress import GroupProgress, group_progress
+from orbitmq.admin.topics import topic_status
+from orbitmq.net.errors import NetError
 from orbitmq.protocol.bodies.heartbeat import ConsumerConnection, MessageModel
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.bodies.running import ConsumerRunningInfo
+from orbitmq.protocol.bodies.running import (
+    LOOP_BLOCKED_AT,
+    LOOP_BLOCKED_LAST_MS,
+    LOOP_BLOCKED_LONGEST_MS,
+    LOOP_BLOCKED_TIMES,
+    ConsumerRunningInfo,
+)
 from orbitmq.protocol.bodies.stats import TopicOffset
 from orbitmq.protocol.errors import ConsumerNotOnline, NoPermission, OrbitError
 from orbitmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX
+from orbitmq.protocol.remoting.versions import version_name
 from orbitmq.protocol.requests.client import GetConsumerRunningInfo
 
 BETWEEN_SECONDS = 1.5
 """Between the two looks that show whether anything moves."""
 READ = 4
+MOST_CHARACTERS = 500
+"""Length at which a text of a member is cut."""
 
 
 async def gather(admin: Admin, group: str, between_seconds: float = BETWEEN_SECONDS) -> Evidence:
     """Everything about a group. Brokers that do not answer are part of it. Raises NoBroker, NetError."""
-    states = [one for one in await broker_states(admin) if one.at.is_master]
-    gone = {one.at.name: one.error or one.state for one in states if one.state in ("down", "refusing")}
-    there = [one.at for one in states if one.at.name not in gone]
+    figures = [(at, found) for at, found in await cluster_figures(admin) if at.is_master]
+    errors = {at.name: found for at, found in figures if isinstance(found, OrbitError)}
+    gone = {name: str(error) for name, error in errors.items() if isinstance(error, NetError)}
+    forbidden = {name: str(error) for name, error in errors.items() if isinstance(error, NoPermission)}
+    refusing = {name: str(errors[name]) for name in errors.keys() - gone.keys() - forbidden.keys()}
+    there = [at for at, _ in figures if at.name not in errors]
+    since = {at.name: whole(found, BLIND_SINCE) for at, found in figures}
+    if not there:
+        nothing = Evidence(group, _now_ms(), 1.0, brokers_gone=gone)
+        return replace(nothing, brokers_refusing=refusing, forbidden=forbidden)
     try:
         first, began = await group_progress(admin, group, None, there), time.monotonic()
+        dead_before = await _count(admin, DLQ_PREFIX + group)
         members, connections = await _members(admin, group, there)
         await asyncio.sleep(max(0.0, between_seconds - (time.monotonic() - began)))
         second = await group_progress(admin, group, None, there)
     except NoPermission as error:
-        return Evidence(group, _now_ms(), 1.0, refused=str(error))
+        names = {at.address: at.name for at in there}
+        name = names.get(error.address or "", ", ".join(names.values()))
+        return Evidence(group, _now_ms(), 1.0, forbidden={**forbidden, name: str(error)})
     seconds = time.monotonic() - began
     settings = [
         found.get(group) for found in await admin.each(there, lambda one: groups_on(admin, one.address))
@@ -47,6 +67,7 @@ async def gather(admin: Admin, group: str, between_seconds: float = BETWEEN_SECO
     topics = {queue.topic for queue in (*second.queues, *fresh)}
     offsets, unreadable = await _topics(admin, topics)
     dead = await _count(admin, DLQ_PREFIX + group)
+    differing = None if connections is None else connections.filters_of_members
     return Evidence(
         group,
         _now_ms(),
@@ -57,6 +78,9 @@ async def gather(admin: Admin, group: str, between_seconds: float = BETWEEN_SECO
         enabled=all(one.consume_enable for one in known),
         broadcasting=connections is not None and connections.message_model is MessageModel.BROADCASTING,
         brokers_gone=gone,
+        brokers_blind={name: ms for name, ms in since.items() if ms is not None},
+        brokers_refusing=refusing,
+        forbidden=forbidden,
         unreadable=frozenset(unreadable),
         retry_lag=sum(
             one.broker_offset - one.consumer_offset
@@ -64,11 +88,13 @@ async def gather(admin: Admin, group: str, between_seconds: float = BETWEEN_SECO
             if queue.topic == RETRY_PREFIX + group
         ),
         dead_letters=dead,
+        new_dead_letters=max(0, dead - dead_before),
+        filters=differing or [],
     )
 
 
 def _queues(
-    first: Progress, second: Progress, offsets: dict[MessageQueue, TopicOffset]
+    first: GroupProgress, second: GroupProgress, offsets: dict[MessageQueue, TopicOffset]
 ) -> list[QueueEvidence]:
     found = []
     for queue, now in second.queues.items():
@@ -87,7 +113,7 @@ def _queues(
     return found
 
 
-def _without_offset(progress: Progress, members: list[Member]) -> dict[MessageQueue, HeldQueue]:
+def _without_offset(progress: GroupProgress, members: list[Member]) -> dict[MessageQueue, HeldQueue]:
     """Queues of which brokers know no offset yet, where a member shows that it wants to read them: it holds
     messages, or waits for the lock. Others may begin at the end, and have no backlog.
     """
@@ -120,28 +146,33 @@ async def _members(
         connections = await group_connections(admin, group, brokers)
     except ConsumerNotOnline:
         return [], None
-    shared = {topic: one.sub_string for topic, one in connections.subscription_table.items()}
-    names = sorted(one.client_id for one in connections.connection_set)
-    return await members_of(admin, group, brokers, names, shared), connections
+    return await members_of(admin, group, brokers, connections), connections
 
 
 async def members_of(
     admin: Admin,
     group: str,
     brokers: list[BrokerAt],
-    client_ids: Sequence[str],
-    subscriptions: dict[str, str] | None = None,
+    connections: ConsumerConnection,
 ) -> list[Member]:
-    """The members with these ids, by their own reports.
+    """The members of a group by their own reports; of those that report nothing, what brokers know."""
+    known = subscriptions_of(connections)
+    clients = {one.client_id: one for one in connections.connection_set}
 
-    `subscriptions` are those of members that report nothing.
-    """
-    shared = subscriptions or {}
-    return await admin.each(client_ids, lambda name: _member(admin, group, name, brokers, shared))
+    async def ask(name: str) -> Member:
+        member = await _member(admin, group, name, brokers, known[name])
+        client = clients.get(name)
+        if client is None:
+            return member
+        language = getattr(client.language, "name", "-")
+        version = version_name(client.version)
+        return replace(member, address=client.client_addr, language=language, version=version)
+
+    return await admin.each(sorted(known), ask)
 
 
 async def _member(
-    admin: Admin, group: str, client_id: str, brokers: list[BrokerAt], shared: dict[str, str]
+    admin: Admin, group: str, client_id: str, brokers: list[BrokerAt], known: dict[str, str]
 ) -> Member:
     """One member's own account; brokers pass the question on to it."""
     for one in brokers:
@@ -150,7 +181,7 @@ async def _member(
         except OrbitError:
             continue
         return member_of(client_id, reply.body)
-    return Member(client_id, answered=False, subscriptions=shared)
+    return Member(client_id, answered=False, subscriptions=known)
 
 
 def member_of(client_id: str, info: ConsumerRunningInfo) -> Member:
@@ -177,7 +208,18 @@ def member_of(client_id: str, info: ConsumerRunningInfo) -> Member:
             topic: Handling(one.consume_rt, one.consume_ok_tps, one.consume_failed_tps, one.pull_tps)
             for topic, one in info.status_table.items()
         },
+        blocks=_blocks(info.properties),
     )
+
+
+def _blocks(properties: Mapping[str, str]) -> LoopBlocks | None:
+    """Blocks of the event loop that a member of OrbitMQ's reports; None for what is no such report."""
+    names = (LOOP_BLOCKED_TIMES, LOOP_BLOCKED_LONGEST_MS, LOOP_BLOCKED_LAST_MS)
+    numbers = [text for name in names if (text := properties.get(name, "")).isdecimal() and len(text) < 20]
+    if len(numbers) < len(names):
+        return None
+    times, longest_ms, last_ms = map(int, numbers)
+    return LoopBlocks(times, longest_ms, last_ms, properties.get(LOOP_BLOCKED_AT, "")[:MOST_CHARACTERS])
 
 
 async def _topics(admin: Admin, topics: set[str]) -> tuple[dict[MessageQueue, TopicOffset], set[str]]:

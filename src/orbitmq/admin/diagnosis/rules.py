@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
-from orbitmq.admin.diagnosis.evidence import Evidence, HeldQueue, Member, QueueEvidence
-from orbitmq.plurals import counted
+from orbitmq.admin.diagnosis.evidence import Evidence, HeldQueue, Member, QueueEvidence, filters_of
+from orbitmq.admin.diagnosis.phrases import Phrase, members, phrase, queues
+from orbitmq.protocol.bodies.heartbeat import FilterOfMembers
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.names import RETRY_PREFIX
 
@@ -16,6 +17,8 @@ STALE_MS = 30_000
 """A reader that has not pulled for so long does not pull: held pulls return after 15 s at most."""
 STUCK_MS = 60_000
 """A queue whose messages have been with a member for so long, with none finished, is stuck."""
+RECENT_MS = 300_000
+"""A member whose event loop was blocked within this time counts as one that is blocked at times."""
 MANY_CACHED, MANY_MIB = 1000, 100
 """Clients stop pulling a queue that holds so much, unless they are configured with other limits."""
 SLOW_HANDLER_MS = 100.0
@@ -27,9 +30,9 @@ class Finding:
 
     cause: str
     """Stable name, for programs."""
-    sentence: str
-    evidence: tuple[str, ...]
-    advice: str
+    sentence: Phrase
+    evidence: tuple[Phrase, ...]
+    advice: Phrase
 
 
 Rule = Callable[[Evidence], Finding | None]
@@ -47,21 +50,58 @@ def unknown_group(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "UNKNOWN_GROUP",
-        f"No broker knows a group {evidence.group}.",
+        phrase("No broker knows a group {group}.", group=evidence.group),
         (),
-        "Check the name; `orbitmq admin group list` lists groups.",
+        phrase("Check the name; `orbitmq admin group list` lists groups."),
     )
 
 
 def not_permitted(evidence: Evidence) -> Finding | None:
-    """A broker refuses the group, or whoever looks."""
-    if not evidence.refused:
+    """A broker does not permit to look at it, or at the group."""
+    if not evidence.forbidden:
         return None
     return Finding(
         "NOT_PERMITTED",
-        "A broker refuses access to the group.",
-        (evidence.refused,),
-        "Look at the rules of its user: orbitmq admin acl list.",
+        phrase("Broker {names} refuses: this user may not look at it.", names=_names(evidence.forbidden)),
+        tuple(phrase("{error}", error=error) for error in evidence.forbidden.values()),
+        phrase(
+            "Sign as a user that may (--access-key), or look at the rules of this one: orbitmq admin acl "
+            "list."
+        ),
+    )
+
+
+def broker_refuses(evidence: Evidence) -> Finding | None:
+    """A broker answers with an error."""
+    if not evidence.brokers_refusing:
+        return None
+    return Finding(
+        "BROKER_REFUSES",
+        phrase(
+            "Broker {names} answers with an error: nothing is known of its queues.",
+            names=_names(evidence.brokers_refusing),
+        ),
+        tuple(phrase("{error}", error=error) for error in evidence.brokers_refusing.values()),
+        phrase("Look at its log."),
+    )
+
+
+def broker_blind(evidence: Evidence) -> Finding | None:
+    """No controller answers a master: it takes no locks, no resets and no changes."""
+    if not evidence.brokers_blind:
+        return None
+    return Finding(
+        "NO_CONTROLLER",
+        phrase(
+            "No controller answers master {names}: messages go on, and it refuses locks of ordered members, "
+            "resets and new topics.",
+            names=_names(evidence.brokers_blind),
+        ),
+        tuple(
+            phrase("for {seconds} s", seconds=_seconds_since(evidence, since))
+            for since in evidence.brokers_blind.values()
+        ),
+        phrase("Start the controllers, or their consensus store, again."),
     )
 
 
@@ -71,9 +111,12 @@ def broadcasting(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "BROADCASTING",
-        f"Group {evidence.group} broadcasts: each member keeps its own offsets, and brokers know no lag.",
-        (f"{counted(len(evidence.members), 'member')} online",),
-        "Measure progress in the members.",
+        phrase(
+            "Group {group} broadcasts: each member keeps its own offsets, and brokers know no lag.",
+            group=evidence.group,
+        ),
+        (phrase("{members} online", members=members(len(evidence.members))),),
+        phrase("Measure progress in the members."),
     )
 
 
@@ -83,9 +126,9 @@ def disabled(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "GROUP_DISABLED",
-        f"Group {evidence.group} may not consume: its setting consumeEnable is off.",
-        (f"lag {evidence.lag:,}",),
-        f"orbitmq admin group create {evidence.group} --enable",
+        phrase("Group {group} may not consume: its setting consumeEnable is off.", group=evidence.group),
+        (phrase("lag {lag}", lag=evidence.lag),),
+        phrase("orbitmq admin group create {group} --enable", group=evidence.group),
     )
 
 
@@ -93,12 +136,13 @@ def broker_gone(evidence: Evidence) -> Finding | None:
     """A broker does not answer, so its queues cannot be read."""
     if not evidence.brokers_gone:
         return None
-    names = ", ".join(sorted(evidence.brokers_gone))
     return Finding(
         "BROKER_GONE",
-        f"Broker {names} does not answer: its queues cannot be read.",
-        tuple(evidence.brokers_gone.values()),
-        "Start it, or look at its log.",
+        phrase(
+            "Broker {names} does not answer: its queues cannot be read.", names=_names(evidence.brokers_gone)
+        ),
+        tuple(phrase("{error}", error=error) for error in evidence.brokers_gone.values()),
+        phrase("Start it, or look at its log."),
     )
 
 
@@ -108,9 +152,9 @@ def no_consumer(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "NO_CONSUMER",
-        f"No consumer of group {evidence.group} is connected.",
-        (f"lag {evidence.lag:,}, 0 members",),
-        "Start its consumers, with this group and these name servers.",
+        phrase("No consumer of group {group} is connected.", group=evidence.group),
+        (phrase("lag {lag}, {members} online", lag=evidence.lag, members=members(0)),),
+        phrase("Start its consumers, with this group and these name servers."),
     )
 
 
@@ -121,34 +165,51 @@ def topic_not_readable(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "TOPIC_NOT_READABLE",
-        f"Topic {', '.join(topics)} may not be read: its permission lacks 4 (read).",
-        tuple(f"{topic}: lag {_lag(evidence, topic):,}" for topic in topics),
-        f"orbitmq admin topic perm {topics[0]} 6",
+        phrase("Topic {topics} may not be read: its permission lacks 4 (read).", topics=", ".join(topics)),
+        _lags(evidence, topics),
+        phrase("orbitmq admin topic perm {topic} 6", topic=topics[0]),
     )
 
 
 def subscriptions_differ(evidence: Evidence) -> Finding | None:
     """Members of one group want different messages, so some are read by members that drop them."""
-    answered = [one for one in evidence.members if one.answered]
-    differing = []
-    for topic in sorted({topic for one in answered for topic in one.subscriptions}):
-        if topic.startswith(RETRY_PREFIX):
-            continue
-        wanted = Counter(one.subscriptions.get(topic, "(not subscribed)") for one in answered)
-        if len(wanted) > 1:
-            listed = ", ".join(
-                f"{text} by {counted(count, 'member')}" for text, count in wanted.most_common()
-            )
-            differing.append(f"{topic}: {listed}")
+    differing = evidence.filters or filters_of(evidence.members)
     if not differing:
         return None
+    rows = [(topic, list(filters)) for topic, filters in groupby(differing, key=lambda one: one.topic)]
+    sentence = phrase(
+        "Members of group {group} read by different filters, each the queues that it owns: what its filter "
+        "passes over is lost to the group.",
+        group=evidence.group,
+    )
+    if (stray := _stray(rows)) is not None:
+        topic, client, own, others = stray
+        sentence = phrase(
+            "{client} reads {topic} by `{own}`, and the others of group {group} by `{others}`: what its "
+            "filter passes over in the queues that it owns is lost to the group.",
+            client=client, topic=topic, own=own, others=others, group=evidence.group,
+        )  # fmt: skip
     return Finding(
         "SUBSCRIPTIONS_DIFFER",
-        f"Members of group {evidence.group} subscribe to different messages; queues are shared as if all "
-        "wanted the same.",
-        tuple(differing),
-        "Give all members one subscription, or a group each.",
+        sentence,
+        tuple(
+            phrase("{topic}: {filters}", topic=topic, filters=", ".join(map(str, filters)))
+            for topic, filters in rows
+        ),
+        phrase("Give all members one filter, or a group each."),
     )
+
+
+def _stray(rows: list[tuple[str, list[FilterOfMembers]]]) -> tuple[str, str, str, str] | None:
+    """The one member whose filter differs from that of all others, who are two at least: topic, client, its
+    filter, theirs.
+    """
+    for topic, filters in rows:
+        if len(filters) == 2:
+            own, others = sorted(filters, key=lambda one: len(one.client_ids))
+            if len(own.client_ids) == 1 and len(others.client_ids) > 1:
+                return topic, own.client_ids[0], own.expression, others.expression
+    return None
 
 
 def not_subscribed(evidence: Evidence) -> Finding | None:
@@ -163,9 +224,18 @@ def not_subscribed(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "NOT_SUBSCRIBED",
-        f"No member of group {evidence.group} subscribes to {', '.join(topics)} any more.",
-        tuple(f"{topic}: lag {_lag(evidence, topic):,}" for topic in topics),
-        "Subscribe again, or skip what waits: orbitmq admin group reset-offset GROUP TOPIC --to latest.",
+        phrase(
+            "No member of group {group} subscribes to {topics} any more.",
+            group=evidence.group,
+            topics=", ".join(topics),
+        ),
+        _lags(evidence, topics),
+        phrase(
+            "Subscribe again, or skip what waits: orbitmq admin group reset-offset {group} {topic} --to "
+            "latest.",
+            group=evidence.group,
+            topic=topics[0],
+        ),
     )
 
 
@@ -183,10 +253,17 @@ def ordered_not_locked(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "LOCKED_BY_ANOTHER",
-        f"{counted(len(waiting), 'ordered queue')} cannot be read: the broker still has the lock of another "
-        "client.",
-        tuple(f"{_text(queue)} waits at {client}" for client, queue in waiting[:5]),
-        "A lock of a dead client falls after 60 s; a live one has to give the queue back.",
+        phrase(
+            "{queues} of ordered members cannot be read: the broker still has the lock of another client.",
+            queues=queues(len(waiting)),
+        ),
+        tuple(
+            phrase("{queue} waits at {client}", queue=_text(queue), client=client)
+            if client
+            else phrase("{queue} waits", queue=_text(queue))
+            for client, queue in waiting[:5]
+        ),
+        phrase("A lock of a dead client falls after 60 s; a live one has to give the queue back."),
     )
 
 
@@ -197,7 +274,7 @@ def _never_locked(evidence: Evidence) -> list[tuple[str, MessageQueue]]:
     held = {queue for member in evidence.members for queue in member.held}
     wanted = {topic for member in evidence.members for topic in member.subscriptions}
     return [
-        ("the group", one.queue)
+        ("", one.queue)
         for one in evidence.queues
         if one.lag and not one.consumed and one.queue.topic in wanted and one.queue not in held
         if not one.queue.topic.startswith(RETRY_PREFIX)
@@ -224,13 +301,21 @@ def paused(evidence: Evidence) -> Finding | None:
     clients = sorted({member.client_id for member, _, _ in idle})
     return Finding(
         "PAUSED",
-        f"{counted(len(clients), 'member')} of group {evidence.group} holds queues and does not pull: it is "
-        "paused, or its pulling hangs.",
+        phrase(
+            "Queues are held and not pulled by {members} of group {group}: paused, or the pulling hangs.",
+            members=members(len(clients)),
+            group=evidence.group,
+        ),
         tuple(
-            f"{_text(queue)} at {member.client_id}: last pull {_ago(evidence, held.last_pull_ms)}"
+            phrase(
+                "{queue} at {client}: last pull {seconds} s ago",
+                queue=_text(queue),
+                client=member.client_id,
+                seconds=_seconds_since(evidence, held.last_pull_ms),
+            )
             for member, queue, held in idle[:5]
         ),
-        "Resume it, or take a dump of its threads and start it again.",
+        phrase("Resume it, or take a dump of its threads and start it again."),
     )
 
 
@@ -248,13 +333,70 @@ def stuck_queue(evidence: Evidence) -> Finding | None:
     share = first.lag / max(1, evidence.lag)
     return Finding(
         "STUCK_QUEUE",
-        f"{_text(first.queue)} is stuck: {member.client_id} finishes none of {held.cached:,} messages.",
-        (
-            f"offset {first.consumer_offset:,} does not move; last handled "
-            f"{_ago(evidence, held.last_consume_ms)}",
-            f"lag {first.lag:,}, {share:.0%} of the group's",
+        phrase(
+            "{queue} is stuck: {client} finishes none of {count} messages.",
+            queue=_text(first.queue),
+            client=member.client_id,
+            count=held.cached,
         ),
-        "Look at the message at that offset and at the member's threads; the handler may hang.",
+        (
+            phrase(
+                "offset {offset} does not move; last handled {seconds} s ago",
+                offset=first.consumer_offset,
+                seconds=_seconds_since(evidence, held.last_consume_ms),
+            ),
+            phrase("lag {lag}, {share} of the group's", lag=first.lag, share=f"{share:.0%}"),
+        ),
+        phrase("Look at the message at that offset and at the member's threads; the handler may hang."),
+    )
+
+
+def loop_blocked(evidence: Evidence) -> Finding | None:
+    """Code of a member has blocked its event loop, in which it does everything else, a short while ago."""
+    blocked = [
+        (member, blocks)
+        for member in evidence.members
+        if (blocks := member.blocks) is not None and evidence.now_ms - blocks.last_ms <= RECENT_MS
+    ]
+    if not blocked:
+        return None
+    member, worst = max(blocked, key=lambda one: one[1].longest_ms)
+    return Finding(
+        "LOOP_BLOCKED",
+        phrase(
+            "Code of {client} blocks its event loop, for {seconds} s at a time: it handles and pulls nothing "
+            "meanwhile.",
+            client=member.client_id,
+            seconds=f"{worst.longest_ms / 1000:,.1f}",
+        ),
+        tuple(
+            phrase(
+                "{client}: {times} times, last {seconds} s ago at {place}",
+                client=one.client_id,
+                times=blocks.times,
+                seconds=_seconds_since(evidence, blocks.last_ms),
+                place=blocks.at,
+            )
+            for one, blocks in blocked[:5]
+        ),
+        phrase("Make the handler a plain function, which runs in a thread, or await what it waits for."),
+    )
+
+
+def member_silent(evidence: Evidence) -> Finding | None:
+    """A member does not report, and nothing is consumed."""
+    silent = [one.client_id for one in evidence.members if not one.answered]
+    if not silent or not _is_behind(evidence) or _moved(evidence)[0]:
+        return None
+    return Finding(
+        "MEMBER_SILENT",
+        phrase(
+            "No answer comes from {members} of group {group}, and nothing is consumed.",
+            members=members(len(silent)),
+            group=evidence.group,
+        ),
+        tuple(phrase("{client} does not answer", client=one) for one in silent[:5]),
+        phrase("Look at its process: it may hang, or its code blocks its event loop (see its log)."),
     )
 
 
@@ -266,12 +408,54 @@ def failing(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "HANDLER_FAILS",
-        f"The handler fails for {failed / (failed + good):.0%} of the messages; they are delivered again.",
-        (
-            f"{failed:.2f} failures/s, {good:.2f} successes/s",
-            f"{evidence.retry_lag:,} wait for another try, {evidence.dead_letters:,} are dead letters",
+        phrase(
+            "The handler fails for {share} of the messages; they are delivered again.",
+            share=f"{failed / (failed + good):.0%}",
         ),
-        "Look for the exception in the members' logs, or at a message of the retry topic.",
+        (
+            phrase("{failed} failures/s, {good} successes/s", failed=f"{failed:.2f}", good=f"{good:.2f}"),
+            _retries(evidence),
+        ),
+        phrase("Look for the exception in the members' logs, or at a message of the retry topic."),
+    )
+
+
+def retries_grow(evidence: Evidence) -> Finding | None:
+    """More messages come back than are tried again, or they become dead letters between the looks."""
+    retried = [one for one in evidence.queues if one.queue.topic.startswith(RETRY_PREFIX)]
+    arrived, consumed = (sum(one.arrived for one in retried), sum(one.consumed for one in retried))
+    if evidence.new_dead_letters:
+        sentence = phrase("Messages of group {group} become dead letters.", group=evidence.group)
+    elif evidence.retry_lag and arrived > max(1, consumed):
+        sentence = phrase(
+            "Messages of group {group} come back faster than they are tried again: its retries grow.",
+            group=evidence.group,
+        )
+    else:
+        return None
+    return Finding(
+        "RETRIES_GROW",
+        sentence,
+        (
+            phrase(
+                "{arrived} came back and {consumed} were tried again within {seconds} s; {dead} became dead "
+                "letters",
+                arrived=arrived,
+                consumed=consumed,
+                seconds=f"{evidence.seconds:.1f}",
+                dead=evidence.new_dead_letters,
+            ),
+            _retries(evidence),
+        ),
+        phrase("Look for the exception in the members' logs, or at a message of the retry topic."),
+    )
+
+
+def _retries(evidence: Evidence) -> Phrase:
+    return phrase(
+        "{waiting} wait for another try, {dead} are dead letters",
+        waiting=evidence.retry_lag,
+        dead=evidence.dead_letters,
     )
 
 
@@ -286,13 +470,22 @@ def flow_control(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "FLOW_CONTROL",
-        f"Members hold as much as they may ({counted(len(full), 'queue')}) and pull no more until their "
-        "handlers have caught up.",
+        phrase(
+            "Members hold as much as they may ({queues}) and pull no more until their handlers have caught "
+            "up.",
+            queues=queues(len(full)),
+        ),
         tuple(
-            f"{_text(queue)} at {member.client_id}: {held.cached:,} messages, {held.cached_mib} MiB"
+            phrase(
+                "{queue} at {client}: {count} messages, {size} MiB",
+                queue=_text(queue),
+                client=member.client_id,
+                count=held.cached,
+                size=held.cached_mib,
+            )
             for member, queue, held in full[:5]
         ),
-        "Make the handler faster, give it more threads, or add members.",
+        phrase("Make the handler faster, give it more threads, or add members."),
     )
 
 
@@ -308,14 +501,23 @@ def slow_handler(evidence: Evidence) -> Finding | None:
         return None
     slowest, member, topic = max(times, key=lambda one: one[0])
     threads = sum(one.threads for one in evidence.members)
-    can = (
-        f", {counted(threads, 'thread')} finish at most {1000 * threads / slowest:,.0f}/s" if threads else ""
+    takes = phrase(
+        "The handler of {topic} takes {time} ms for a message.", topic=topic, time=f"{slowest:,.0f}"
     )
+    if threads:
+        takes = phrase(
+            "The handler of {topic} takes {time} ms for a message; with {threads} at a time the group "
+            "finishes at most {rate}/s.",
+            topic=topic,
+            time=f"{slowest:,.0f}",
+            threads=threads,
+            rate=f"{1000 * threads / slowest:,.0f}",
+        )
     return Finding(
         "SLOW_HANDLER",
-        f"The handler of {topic} takes {slowest:,.0f} ms for a message{can}.",
-        (f"slowest: {member.client_id}", _rates(evidence)),
-        "Make the handler faster, or add threads or members.",
+        takes,
+        (phrase("slowest: {client}", client=member.client_id), _rates(evidence)),
+        phrase("Make the handler faster, or add threads or members."),
     )
 
 
@@ -323,14 +525,19 @@ def more_members_than_queues(evidence: Evidence) -> Finding | None:
     """Some members have no queue, so adding members does not help."""
     answered = [one for one in evidence.members if one.answered and one.subscriptions]
     idle = [one for one in answered if not one.held]
-    queues = sum(1 for one in evidence.queues if not one.queue.topic.startswith(RETRY_PREFIX))
-    if not idle or not _is_behind(evidence) or len(answered) <= queues:
+    shared = sum(1 for one in evidence.queues if not one.queue.topic.startswith(RETRY_PREFIX))
+    if not idle or not _is_behind(evidence) or len(answered) <= shared:
         return None
     return Finding(
         "MORE_MEMBERS_THAN_QUEUES",
-        f"{len(answered)} members share {queues} queues: {len(idle)} of them have nothing to do.",
-        tuple(one.client_id for one in idle[:5]),
-        "Give the topic more queues: orbitmq admin topic create TOPIC --queues N.",
+        phrase(
+            "{members} share {queues}: {idle} of them have nothing to do.",
+            members=members(len(answered)),
+            queues=queues(shared),
+            idle=len(idle),
+        ),
+        tuple(phrase("{client} has no queue", client=one.client_id) for one in idle[:5]),
+        phrase("Give the topic more queues: orbitmq admin topic create TOPIC --queues N."),
     )
 
 
@@ -345,10 +552,12 @@ def queue_without_reader(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "QUEUE_WITHOUT_READER",
-        f"{counted(len(free), 'queue')} of {len(evidence.queues)} is read by no member.",
-        tuple(f"{_text(one.queue)}: lag {one.lag:,}" for one in free[:5]),
-        "Members that see each other differently share wrongly: check that all use the same name servers and "
-        "strategy.",
+        phrase("No member reads {count} of {queues}.", count=len(free), queues=queues(len(evidence.queues))),
+        tuple(phrase("{queue}: lag {lag}", queue=_text(one.queue), lag=one.lag) for one in free[:5]),
+        phrase(
+            "Members that see each other differently share wrongly: check that all use the same name servers "
+            "and strategy."
+        ),
     )
 
 
@@ -369,9 +578,17 @@ def filter_drops_all(evidence: Evidence) -> Finding | None:
     _, topic, text = silent[0]
     return Finding(
         "FILTER_DROPS_ALL",
-        f"The subscription `{text}` lets no message of {topic} through: messages come in, none is handled.",
-        tuple(f"{member.client_id}: 0 messages in the last minute" for member, _, _ in silent[:5]),
-        "Compare it with the tags and properties of messages in the topic.",
+        phrase(
+            "The subscription `{filter}` lets no message of {topic} through: messages come in, none is "
+            "handled.",
+            filter=text,
+            topic=topic,
+        ),
+        tuple(
+            phrase("{client}: no message in the last minute", client=member.client_id)
+            for member, _, _ in silent[:5]
+        ),
+        phrase("Compare it with the tags and properties of messages in the topic."),
     )
 
 
@@ -393,12 +610,21 @@ def deleted_before_read(evidence: Evidence) -> Finding | None:
     count = sum((one.min_offset or 0) - one.consumer_offset for one in lost)
     return Finding(
         "DELETED_BEFORE_READ",
-        f"Retention has deleted {count:,} messages that group {evidence.group} had not read.",
+        phrase(
+            "Retention has deleted {count} messages that group {group} had not read.",
+            count=count,
+            group=evidence.group,
+        ),
         tuple(
-            f"{_text(one.queue)}: at {one.consumer_offset:,}, stored from {one.min_offset:,}"
+            phrase(
+                "{queue}: at {offset}, stored from {first}",
+                queue=_text(one.queue),
+                offset=one.consumer_offset,
+                first=one.min_offset or 0,
+            )
             for one in lost[:5]
         ),
-        "Keep messages longer (fileReservedTime); the group goes on with the oldest that is there.",
+        phrase("Keep messages longer (fileReservedTime); the group goes on with the oldest that is there."),
     )
 
 
@@ -410,9 +636,13 @@ def catching_up(evidence: Evidence) -> Finding | None:
     left = evidence.lag * evidence.seconds / (consumed - arrived)
     return Finding(
         "CATCHING_UP",
-        f"Group {evidence.group} works through its backlog: about {left:,.0f} s at this rate.",
+        phrase(
+            "Group {group} works through its backlog: about {seconds} s at this rate.",
+            group=evidence.group,
+            seconds=f"{left:,.0f}",
+        ),
         (_rates(evidence),),
-        "Wait, or add members.",
+        phrase("Wait, or add members."),
     )
 
 
@@ -423,9 +653,11 @@ def too_much_comes_in(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "TOO_MUCH_COMES_IN",
-        f"Group {evidence.group} works, and does not get closer to the end of its topics.",
+        phrase(
+            "Group {group} works, and does not get closer to the end of its topics.", group=evidence.group
+        ),
         (_rates(evidence),),
-        "Add members, up to the number of queues, or threads to them.",
+        phrase("Add members, up to the number of queues, or threads to them."),
     )
 
 
@@ -435,38 +667,44 @@ RULES: Sequence[Rule] = (
     broadcasting,
     disabled,
     broker_gone,
+    broker_refuses,
+    broker_blind,
     no_consumer,
     topic_not_readable,
     subscriptions_differ,
     not_subscribed,
     ordered_not_locked,
     paused,
+    loop_blocked,
     stuck_queue,
     failing,
+    retries_grow,
     flow_control,
     slow_handler,
     queue_without_reader,
     more_members_than_queues,
     filter_drops_all,
     deleted_before_read,
+    member_silent,
     catching_up,
     too_much_comes_in,
 )
 
 
 def _none(evidence: Evidence) -> Finding:
+    state = phrase("lag {lag}, {members} online", lag=evidence.lag, members=members(len(evidence.members)))
     if not _is_behind(evidence):
         return Finding(
             "NOT_BEHIND",
-            f"Group {evidence.group} is not behind.",
-            (f"lag {evidence.lag:,}", f"{counted(len(evidence.members), 'member')} online"),
-            "Nothing has to be done.",
+            phrase("Group {group} is not behind.", group=evidence.group),
+            (state,),
+            phrase("Nothing has to be done."),
         )
     return Finding(
         "NOT_FOUND",
-        f"Group {evidence.group} is behind, and no rule knows why.",
-        (f"lag {evidence.lag:,}, {counted(len(evidence.members), 'member')} online", _rates(evidence)),
-        "Look at the members' logs.",
+        phrase("Group {group} is behind, and no rule knows why.", group=evidence.group),
+        (state, _rates(evidence)),
+        phrase("Look at the members' logs."),
     )
 
 
@@ -480,13 +718,25 @@ def _moved(evidence: Evidence) -> tuple[int, int]:
     return sum(one.consumed for one in evidence.queues), sum(one.arrived for one in evidence.queues)
 
 
-def _rates(evidence: Evidence) -> str:
+def _rates(evidence: Evidence) -> Phrase:
     consumed, arrived = (moved / max(evidence.seconds, 1e-9) for moved in _moved(evidence))
-    return f"{arrived:,.1f}/s come in, {consumed:,.1f}/s are finished, lag {evidence.lag:,}"
+    return phrase(
+        "{arrived}/s come in, {consumed}/s are finished, lag {lag}",
+        arrived=f"{arrived:,.1f}",
+        consumed=f"{consumed:,.1f}",
+        lag=evidence.lag,
+    )
 
 
-def _lag(evidence: Evidence, topic: str) -> int:
-    return sum(one.lag for one in evidence.queues if one.queue.topic == topic)
+def _lags(evidence: Evidence, topics: Sequence[str]) -> tuple[Phrase, ...]:
+    return tuple(
+        phrase(
+            "{topic}: lag {lag}",
+            topic=topic,
+            lag=sum(one.lag for one in evidence.queues if one.queue.topic == topic),
+        )
+        for topic in topics
+    )
 
 
 def _of(evidence: Evidence, queue: MessageQueue) -> QueueEvidence | None:
@@ -497,9 +747,18 @@ def _held(evidence: Evidence) -> list[tuple[Member, MessageQueue, HeldQueue]]:
     return [(member, queue, held) for member in evidence.members for queue, held in member.held.items()]
 
 
-def _text(queue: MessageQueue) -> str:
-    return f"queue {queue.queue_id} of {queue.topic} on {queue.broker_name}"
+def _names(brokers: Iterable[str]) -> str:
+    return ", ".join(sorted(brokers))
 
 
-def _ago(evidence: Evidence, at_ms: int) -> str:
-    return f"{max(0, evidence.now_ms - at_ms) // 1000:,} s ago"
+def _text(queue: MessageQueue) -> Phrase:
+    return phrase(
+        "queue {number} of {topic} on {broker}",
+        number=str(queue.queue_id),
+        topic=queue.topic,
+        broker=queue.broker_name,
+    )
+
+
+def _seconds_since(evidence: Evidence, at_ms: int) -> int:
+    return max(0, evidence.now_ms - at_ms) // 1000

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
+from orbitmq.admin.acls import list_rules
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.commands.acls import list_rules
-from orbitmq.admin.commands.users import list_users
-from orbitmq.admin.migration.survey import (
+from orbitmq.admin.replication.survey import (
     MAKES,
     ORBITMQ,
     GroupSurvey,
@@ -20,6 +19,7 @@ from orbitmq.admin.migration.survey import (
     queue_ends,
     topics_of,
 )
+from orbitmq.admin.users import list_users
 from orbitmq.net.address import parse_address
 from orbitmq.options import Layer, OptionError, RefusedValue
 from orbitmq.plurals import counted

@@ -55,7 +55,7 @@ class SwitchRecord:
     """Next queue offset of every queue at the master, behind the fence."""
 
 
-class Journal:
+class MigrationJournal:
     """All switches of a migration, by group, in one file."""
 
     def __init__(self, path: Path) -> None:

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from orbitmq.admin.migration.checks import DONE, OPEN, target_of
-from orbitmq.admin.migration.survey import APACHE, MAKES, ORBITMQ, GroupSurvey, Member
-
-TAKEN_OVER = {
-    "mappedFileSizeCommitLog": str(1 << 30),
-    "mappedFileSizeConsumeQueue": "6000000",
-    "messageDelayLevel": "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
-    "maxMessageSize": str(4 << 20),
-    "autoCreateTopicEnable": "true",
-    "autoCreateSubscriptionGroup": "true",
-    "enablePropertyFilter": "false",
-    "timerWheelEnable": "true",
-    "transactionTimeOut": "6000",
-    "flushDiskType": "ASYNC_FLUSH",
-    "authenticationEnabled": "false",
-    "authorizationEnabled": "false",
-}
-"""Options that a broker takes over from the one whose place it takes, with their defaults."""
+from orbitmq.admin.replication.new_slave import free_id, slave_command, slave_options
+from orbitmq.admin.replication.survey import APACHE, MAKES, ORBITMQ, GroupSurvey, Member
+from orbitmq.options.properties import format_properties
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +31,7 @@ def plan_group(found: GroupSurvey, to: str, namesrv: str) -> list[Step]:
 def _steps(found: GroupSurvey, to: str, namesrv: str) -> Iterator[tuple[str, str, str]]:
     master = found.master
     other = ORBITMQ if to == APACHE else APACHE
-    how = f"{found.name}{_to(to)} --namesrv '{namesrv}'"
+    how = f"{shlex.quote(found.name)}{_to(to)} --namesrv {shlex.quote(namesrv)}"
     if master is None:
         yield OPEN, "the group has no master: bring it back first", ""
         return
@@ -94,9 +81,13 @@ def _to(to: str) -> str:
 def _new_slave(found: GroupSurvey, to: str, other: str) -> str:
     """The step that brings a slave of the make into the group."""
     olds = found.slaves(other)
+    # An address of its own, not every one: whoever reaches a listener without access control may do all.
+    address = " (ADDRESS: the one at which its master and the clients reach it)" if to == ORBITMQ else ""
     if olds:
-        return f"stop the slave {olds[0]}, and start {MAKES[to]} on its store, as the same slave"
-    return f"start a slave of {MAKES[to]}: the group has no slave yet, whose store it could take over"
+        return f"stop the slave {olds[0]}, and start {MAKES[to]} on its store, as the same slave" + address
+    return (
+        f"start a slave of {MAKES[to]}: the group has no slave yet, whose store it could take over" + address
+    )
 
 
 def _credentials(master: Member, to: str) -> str:
@@ -117,26 +108,12 @@ def _credentials(master: Member, to: str) -> str:
 def _start(found: GroupSurvey, master: Member, to: str, namesrv: str) -> str:
     """The command of a new slave, or the lines of its broker.conf."""
     olds = [one for one in found.slaves() if one.make != to]
-    used = {one.at.broker_id for one in found.members}
-    broker_id = olds[0].at.broker_id if olds else next(n for n in range(1, 100) if n not in used)
-    options = {
-        "brokerClusterName": master.at.cluster,
-        "brokerName": found.name,
-        "brokerId": str(broker_id),
-        "brokerRole": "SLAVE",
-        **{
-            name: master.options[name]
-            for name, usual in TAKEN_OVER.items()
-            if master.options.get(name, usual) != usual
-        },
-    }
+    broker_id = olds[0].at.broker_id if olds else free_id(found)
     if to == APACHE:
-        lines = {**options, "namesrvAddr": namesrv}
-        return "broker.conf: " + " ".join(f"{name}={value}" for name, value in lines.items())
-    broker_id_text = options.pop("brokerId")
-    sets = " ".join(
-        f"--set '{name}={value}'" if " " in value else f"--set {name}={value}"
-        for name, value in options.items()
+        options = slave_options(found, master) | {"brokerId": str(broker_id), "namesrvAddr": namesrv}
+        return "broker.conf: " + " ".join(format_properties(options).splitlines())
+    # Apache's brokers cannot sign in, so a start with access control is refused without a word on it.
+    signs = master.options.get("authenticationEnabled") == "true"
+    return slave_command(
+        found, master, broker_id, namesrv, **({"haAuthenticationEnable": "false"} if signs else {})
     )
-    start = f"orbitmq broker --namesrv '{namesrv}' --broker-id {broker_id_text}"
-    return f"{start} {sets} --data-dir DIR --listen 0.0.0.0"

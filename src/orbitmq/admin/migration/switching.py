@@ -7,30 +7,29 @@ all of its log and the offsets; the master is gone; only then the slave is promo
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.commands.broker_set import update_broker_config
+from orbitmq.admin.brokers import update_broker_config
 from orbitmq.admin.migration.checks import BLOCKED, check_group, target_of
-from orbitmq.admin.migration.journal import Journal, Phase, SwitchRecord
-from orbitmq.admin.migration.survey import (
+from orbitmq.admin.migration.journal import MigrationJournal, Phase, SwitchRecord
+from orbitmq.admin.replication.old_master import LOOK_SECONDS, Confirm, OldMaster, Stopped
+from orbitmq.admin.replication.survey import (
     MAKES,
     ORBITMQ,
     Member,
-    behind,
-    consumed,
+    lag_of,
     queue_ends,
     read_member,
     survey_one,
     topics_of,
 )
-from orbitmq.net.address import parse_address
-from orbitmq.net.errors import ConnectFailed, NetError
+from orbitmq.net.probing import Reach
 from orbitmq.protocol.bodies.route import ClusterInfo
-from orbitmq.protocol.errors import BrokerRefused, OrbitError
-from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
+from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.requests.route import (
     AddWritePermOfBroker,
     GetBrokerClusterInfo,
@@ -39,15 +38,10 @@ from orbitmq.protocol.requests.route import (
 )
 
 READ_ONLY = "4"
-LOOK_SECONDS = 0.5
 NEAR_BYTES = 1 << 20
 LEVEL_LOOKS = 3
 """So many looks in a row have to find the slave level."""
 READ_AND_WRITE = 6
-
-
-class Stopped(OrbitError):
-    """A switch does not go on; the text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +57,19 @@ class Timeouts:
 
 class Switch:
     """One switch. `say(line)` prints each step; `stop_master` and `start_master`, where given, run the user's
-    commands.
+    commands. `confirm(question)` asks the operator; without it nobody can confirm anything.
     """
 
     def __init__(
         self,
         admin: Admin,
-        journal: Journal,
+        journal: MigrationJournal,
         say: Callable[[str], None],
         *,
         timeouts: Timeouts,
         stop_master: Callable[[], Awaitable[None]] | None = None,
         start_master: Callable[[], Awaitable[None]] | None = None,
+        confirm: Confirm | None = None,
     ) -> None:
         self._admin = admin
         self._journal = journal
@@ -82,6 +77,7 @@ class Switch:
         self._timeouts = timeouts
         self._stop_master = stop_master
         self._start_master = start_master
+        self._old_master = OldMaster(admin, confirm)
 
     async def run(self, group: str, to: str) -> SwitchRecord:
         """Does what is left to do. Raises Stopped, BadJournal, NetError, BrokerRefused."""
@@ -196,7 +192,7 @@ class Switch:
         level = 0
         while level < LEVEL_LOOKS:
             master, target = await self._both(record)
-            why = await self._lag(master, target)
+            why = await lag_of(self._admin, master, target)
             if why and time.monotonic() > deadline:
                 raise Stopped(
                     f"{record.target} is not level after {self._timeouts.level:g} s: {why}. Run the "
@@ -225,28 +221,14 @@ class Switch:
                 raise Stopped(f"{member.at.address} {member.error}. Run the command again once it answers")
         return found[0], found[1]
 
-    async def _lag(self, master: Member, target: Member) -> str:
-        """Parts that the slave lacks; empty if it lacks nothing."""
-        gap = master.log_end - target.log_end
-        if gap > 0:
-            return f"it lacks {gap:,} bytes of the log"
-        lacking = await topics_of(self._admin, master.at.address) - await topics_of(
-            self._admin, target.at.address
-        )
-        if lacking:
-            return f"it has not got {', '.join(sorted(lacking)[:5])} yet"
-        late = behind(
-            await consumed(self._admin, master.at.address), await consumed(self._admin, target.at.address)
-        )
-        return f"its offsets of {', '.join(late[:5])} are behind" if late else ""
-
     async def _await_stop(self, record: SwitchRecord) -> None:
         """The master is stopped, by the user's command or by hand."""
-        if self._stop_master is not None and await self._answers(record.master):
-            await self._stop_master()
         deadline = time.monotonic() + self._timeouts.stop
+        look = self._old_master.look
+        if self._stop_master is not None and await look(record.master, math.inf) is not Reach.REFUSED:
+            await self._stop_master()
         was_noted = False
-        while await self._answers(record.master):
+        while await look(record.master, deadline) is not Reach.REFUSED:
             if time.monotonic() > deadline:
                 raise Stopped(
                     f"{record.master} still answers after {self._timeouts.stop:g} s. Stop it and run this "
@@ -269,25 +251,9 @@ class Switch:
             )
         self._say(f"{record.master} is gone")
 
-    async def _answers(self, address: str) -> bool:
-        """True unless nobody listens there."""
-        try:
-            await self._admin.call(address, GetBrokerRuntimeInfo())
-        except ConnectFailed:
-            return False
-        except (NetError, BrokerRefused):
-            await asyncio.sleep(LOOK_SECONDS)
-            try:
-                host, port = parse_address(address)
-                _, writer = await asyncio.open_connection(host, port)
-                writer.close()
-            except OSError:
-                return False
-        return True
-
     async def _promote(self, record: SwitchRecord) -> None:
         """The slave becomes the master of the group."""
-        if await self._answers(record.master):
+        if not await self._old_master.is_gone(record.master):
             raise Stopped(
                 f"{record.master} is back: two masters would take messages. Stop it, and run this again"
             )

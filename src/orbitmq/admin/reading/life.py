@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.commands.broker_config import broker_config
-from orbitmq.admin.commands.group_progress import group_progress
-from orbitmq.admin.commands.messages import NoMessage, messages_by_key
-from orbitmq.admin.commands.stats import groups_of
-from orbitmq.admin.dead_letters.dead_letter import REPLAYS
-from orbitmq.admin.dead_letters.outgoing import REDRIVEN
+from orbitmq.admin.brokers import broker_config
+from orbitmq.admin.dead_letters.rules import REDRIVEN, REPLAYS
+from orbitmq.admin.messages import NoMessage, messages_by_key
+from orbitmq.admin.progress import group_progress
 from orbitmq.admin.reading.trace import Traced, traces_of
+from orbitmq.admin.stats import groups_of
 from orbitmq.client.consumer.dead_letters import EXCEPTION, EXCEPTION_TEXT
 from orbitmq.net.address import format_address
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -58,6 +57,7 @@ class Life:
     """All that is known of a message, the earliest first. `missing` says what could not be found out."""
 
     message: StoredMessage
+    """As it is stored."""
     events: list[LifeEvent] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
@@ -71,7 +71,7 @@ async def life_of(admin: Admin, topic: str, unique_id: str) -> Life:
     life = Life(first)
     for stored in found:
         life.events += await _storing(admin, stored)
-    traces = await traces_of(admin, unique_id)
+    traces = await traces_of(admin, unique_id, unreadable=life.missing)
     for one in traces:
         life.events.append(_traced(one))
     if not traces:
@@ -156,40 +156,24 @@ def _traced(one: Traced) -> LifeEvent:
     return LifeEvent(one.step, "trace", text, one.at_ms, group, is_bad=one.success is False)
 
 
+def _failed(step: Step, text: str, group: str, stored: StoredMessage) -> LifeEvent:
+    """A failure of a group's handler, shown by the record that it left."""
+    at_ms, topic, record = stored.store_timestamp, stored.topic, stored.offset_id
+    return LifeEvent(step, "log", text, at_ms, group, topic, record, is_bad=True)
+
+
 async def _in_group(
     admin: Admin, group: str, queue: MessageQueue, offset: int, unique_id: str
 ) -> list[LifeEvent]:
     events = []
     for stored in await _copies(admin, RETRY_PREFIX + group, unique_id):
         text = f"Retry {stored.reconsume_times} for group {group} was stored"
-        events.append(
-            LifeEvent(
-                "retry",
-                "log",
-                text,
-                stored.store_timestamp,
-                group,
-                stored.topic,
-                stored.offset_id,
-                is_bad=True,
-            )
-        )
+        events.append(_failed("retry", text, group, stored))
     for stored in await _copies(admin, DLQ_PREFIX + group, unique_id):
         properties = stored.property_map()
         reason = " ".join(filter(None, (properties.get(EXCEPTION), properties.get(EXCEPTION_TEXT))))
         text = f"Group {group} gave it up as a dead letter" + (f": {reason}" if reason else "")
-        events.append(
-            LifeEvent(
-                "dead",
-                "log",
-                text,
-                stored.store_timestamp,
-                group,
-                stored.topic,
-                stored.offset_id,
-                is_bad=True,
-            )
-        )
+        events.append(_failed("dead", text, group, stored))
     offsets = (await group_progress(admin, group, queue.topic)).queues.get(queue)
     if offsets is not None:
         behind = offset - offsets.consumer_offset

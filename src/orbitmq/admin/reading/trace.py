@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.commands.messages import messages_by_key
+from orbitmq.admin.bodies import BodyBudget
+from orbitmq.admin.messages import messages_by_key
 from orbitmq.client.trace.records import END, FIELD, NOTHING, Handled
-from orbitmq.protocol.errors import TopicNotExist
+from orbitmq.protocol.errors import OrbitError, TopicNotExist
 from orbitmq.protocol.names import TRACE_TOPIC
 from orbitmq.protocol.records.ids import host_text
+from orbitmq.protocol.records.message import StoredMessage
 
 MOST_CARRIERS = 64
 """Trace messages that are read for one message."""
+MAX_CARRIER_BYTES = 4 << 20
+"""Inflated bytes of one of them: clients end it at 128,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +41,33 @@ class Traced:
     """Result of handling: `SUCCESS`, `EXCEPTION`, ..."""
 
 
-async def traces_of(admin: Admin, unique_id: str, topic: str = TRACE_TOPIC) -> list[Traced]:
-    """Everything that clients reported on a message, the earliest first; nothing where none traces."""
+async def traces_of(
+    admin: Admin, unique_id: str, topic: str = TRACE_TOPIC, unreadable: list[str] | None = None
+) -> list[Traced]:
+    """Everything that clients reported on a message, the earliest first; nothing where none traces.
+
+    `unreadable` gets a sentence on each trace message whose body cannot be inflated.
+    """
     try:
         carriers = await messages_by_key(admin, topic, unique_id, max_count=MOST_CARRIERS)
     except TopicNotExist:
         return []
+    return await asyncio.to_thread(_read, carriers, unique_id, [] if unreadable is None else unreadable)
+
+
+def _read(carriers: list[StoredMessage], unique_id: str, unreadable: list[str]) -> list[Traced]:
     begun: dict[str, Traced] = {}
-    found = []
+    found: set[Traced] = set()
+    budget = BodyBudget(MAX_CARRIER_BYTES)
     for carrier in carriers:
         client = _host(carrier.born_host)
-        text = bytes(carrier.body).decode("utf-8", "replace")
-        for one in _parse(text, unique_id, client, carrier.store_timestamp, begun):
-            found.append(one)
-    return sorted(set(found), key=lambda one: (one.at_ms, one.step == "handled"))
+        try:
+            text = bytes(budget.plain(carrier).body).decode("utf-8", "replace")
+        except OrbitError as error:
+            unreadable.append(f"trace message {carrier.offset_id} was not read: {error}")
+            continue
+        found.update(_parse(text, unique_id, client, carrier.store_timestamp, begun))
+    return sorted(found, key=lambda one: (one.at_ms, one.step == "handled"))
 
 
 def _parse(

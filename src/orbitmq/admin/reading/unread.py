@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.commands.messages import page
+from orbitmq.admin.messages import page
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.stats import OffsetWrapper
 from orbitmq.protocol.errors import OrbitError

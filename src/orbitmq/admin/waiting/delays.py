@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.commands.broker_config import broker_config
-from orbitmq.admin.commands.broker_status import broker_status
-from orbitmq.admin.commands.messages import page
+from orbitmq.admin.brokers import broker_config, broker_status
+from orbitmq.admin.messages import page
 from orbitmq.protocol.bodies.metrics import TimerMetricsSerializeWrapper
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.delay_levels import DEFAULT_DELAY_LEVELS, delays_ms

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.commands.broker_config import broker_config
-from orbitmq.admin.commands.messages import MOST_PULLED, page
+from orbitmq.admin.brokers import broker_config
+from orbitmq.admin.messages import MOST_PULLED, page
 from orbitmq.admin.waiting.delays import SLOT_MS
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import OrbitError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.commands.messages import MOST_PULLED, page, plain
+from orbitmq.admin.messages import MOST_PULLED, page
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import NotFound, OrbitError, TopicNotExist
 from orbitmq.protocol.names import (
@@ -37,6 +37,7 @@ class HalfMessage:
     checks: int
     """Times that the group was asked."""
     message: StoredMessage
+    """As it is stored."""
 
 
 @dataclass(slots=True)
@@ -143,5 +144,5 @@ def _half(broker: str, record: StoredMessage) -> HalfMessage:
         int(queue_id) if queue_id.isdigit() else 0,
         properties.get(PRODUCER_GROUP, ""),
         int(checks) if checks.isdigit() else 0,
-        plain(record),
+        record,
     )

@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.broker.config import BrokerConfig
-from orbitmq.broker.ha.options import ASYNC_MASTER, SLAVE, SYNC_MASTER
-from orbitmq.broker.ha.replication import Replication
-from orbitmq.broker.ha.role import CHANGE_TIMEOUT_MS, Role, RoleChange, RoleRequests
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
+from orbitmq.broker.role.role import (
+    ASYNC_MASTER,
+    CHANGE_TIMEOUT_MS,
+    SLAVE,
+    SYNC_MASTER,
+    Role,
+    RoleChange,
+    RoleRequests,
+)
+from orbitmq.broker.role.state import RoleState
 from orbitmq.handling.call import Call, Outcome, Result, Wait
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.handling.option_updates import parse_update, update_errors_refused
@@ -32,7 +39,7 @@ class ConfigTables:
     config: BrokerConfig
     topics: TopicTable
     dirty_tables: DirtyTables
-    replication: Replication
+    role: RoleState
     role_requests: RoleRequests
 
 
@@ -69,12 +76,12 @@ def _role_change(tables: ConfigTables, properties: dict[str, str]) -> RoleChange
     wanted = properties.get("brokerRole")
     if wanted not in ROLES or "brokerRole" in tables.settings.config_black_list.split(";"):
         return None  # none, or one that the table refuses
-    if (wanted == SLAVE) is (tables.replication.role is Role.SLAVE) and not tables.replication.is_fenced:
+    if (wanted == SLAVE) is (tables.role.current is Role.SLAVE) and not tables.role.is_fenced:
         return None  # between the two kinds of masters
     others = sorted(properties.keys() - {"brokerRole", "brokerId"})
     if others:
         raise RefusedValue("brokerRole", wanted, f"change {others[0]} by an update of its own", "update")
-    text = properties.get("brokerId", "0" if wanted != SLAVE else str(tables.replication.slave_id))
+    text = properties.get("brokerId", "0" if wanted != SLAVE else str(tables.role.slave_id))
     if not (text.isdigit() and text.isascii()):
         raise InvalidValue("brokerId", text, "a number", "update")
     role = Role.SLAVE if wanted == SLAVE else Role.MASTER

@@ -13,6 +13,7 @@ from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
+from orbitmq.broker.role.state import RoleState
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call
 from orbitmq.protocol.bodies.route import KVTable
@@ -41,6 +42,7 @@ class AdminTables:
     identity: BrokerIdentity
     settings: BrokerSettings
     replication: Replication
+    role: RoleState
     topics: TopicTable
     delay: DelayDelivery
     timer: Timers
@@ -79,6 +81,10 @@ def get_broker_runtime_info(tables: AdminTables, call: Call[GetBrokerRuntimeInfo
         now,
         tables.replication.unreplicated(now),
     )
+    if tables.identity.version:
+        info["orbitmqVersion"] = tables.identity.version
+    if tables.role.blind_since is not None:
+        info["orbitmqBlindSince"] = str(tables.role.blind_since)
     return RuntimeInfoReply(body=KVTable(info))
 
 
@@ -93,20 +99,18 @@ def exchange_broker_ha_info(tables: AdminTables, call: Call[ExchangeBrokerHaInfo
     """Notifies a slave of its master's address; a master answers a slave with its own addresses and
     offsets.
     """
-    request, replication, identity = call.request, tables.replication, tables.identity
-    versions = replication.table_versions
+    request, role, identity = call.request, tables.role, tables.identity
+    versions = tables.replication.table_versions
     if request.broker_id is not None and request.table_version is not None:
         versions.taken(request.broker_id, request.table_version)
+        role.note_member(request.broker_id, request.known_epoch, is_able=bool(request.may_be_blind))
         return HaInfoReply()
     if request.master_ha_address:
-        if not replication.is_slave or tables.settings.enable_controller_mode:
+        if not role.is_slave or tables.settings.enable_controller_mode:
             return HaInfoReply()
-        replication.note_master(
-            request.master_address or replication.master_address, request.master_ha_address
-        )
-        replication.announced_ha_address = request.master_ha_address
+        role.note_announced(request.master_address, request.master_ha_address)
         return HaInfoReply()
-    if tables.settings.enable_controller_mode and replication.is_slave:
+    if tables.settings.enable_controller_mode and role.is_slave:
         return HaInfoReply()  # a broker that was elected a moment ago may still be on its way
     return HaInfoReply(
         master_ha_address=identity.ha_address,
@@ -119,29 +123,31 @@ def exchange_broker_ha_info(tables: AdminTables, call: Call[ExchangeBrokerHaInfo
 @handlers(ResetMasterFlushOffset)
 def reset_master_flush_offset(tables: AdminTables, call: Call[ResetMasterFlushOffset], now: int) -> Reply:
     """Notes how far the master has flushed, as an operator says; a master has nothing to note."""
-    if tables.replication.is_slave:
+    if tables.role.is_slave:
         tables.replication.master_flushed = call.request.master_flush_offset
     return Void()
 
 
 @handlers(CleanUnusedTopic)
 def clean_unused_topic(tables: AdminTables, call: Call[CleanUnusedTopic], now: int) -> Reply:
-    """Deletes the queues of topics that are not in the table."""
-    for topic in tables.store.topics():
+    """Deletes the queues of topics that are not in the table. A slave keeps them: messages come to it before
+    the master's table, which may name their topic by now.
+    """
+    for topic in [] if tables.role.is_slave else tables.store.topics():
         if tables.topics.get(topic) is None and not tables.topics.is_system(topic):
-            tables.store.delete_queues(topic)
+            tables.store.structures.delete_queues(topic)
     return Void()
 
 
 @handlers(CleanExpiredConsumequeue)
 def clean_expired_consumequeue(tables: AdminTables, call: Call[CleanExpiredConsumequeue], now: int) -> Reply:
     """Deletes queue files whose messages are all gone; the store does so by itself as well."""
-    tables.store.clean_queues()
+    tables.store.retention.follow_again()
     return Void()
 
 
 @handlers(DeleteExpiredCommitlog)
 def delete_expired_commitlog(tables: AdminTables, call: Call[DeleteExpiredCommitlog], now: int) -> Reply:
     """Deletes log segments past their time now, without waiting for the hour of deletion."""
-    tables.store.delete_expired(now)
+    tables.store.retention.ask()
     return Void()

@@ -48,7 +48,7 @@ def query_message(tables: QueryTables, call: Call[QueryMessage], now: int) -> Re
         index_type, most = INDEX_UNIQUE, min(tables.settings.default_query_max_num, MAX_QUERIED)
     else:
         index_type, most = request.index_type or INDEX_KEY, min(max(1, request.max_num), MAX_QUERIED)
-    finding = tables.store.find_by_key(
+    finding = tables.store.key_search.begin(
         request.topic, request.key, most, request.begin_timestamp, request.end_timestamp, index_type
     )
 

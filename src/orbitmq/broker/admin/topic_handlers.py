@@ -6,8 +6,11 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from orbitmq.broker.client.clients import ClientTable
+from orbitmq.broker.client.locks import QueueLocks
+from orbitmq.broker.lite.expiry import LiteExpiry
 from orbitmq.broker.metadata import names
 from orbitmq.broker.metadata.attributes import TOPIC_ATTRIBUTES, alter, parse_attributes
+from orbitmq.broker.metadata.deletions import Deletions
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.pagination import page
 from orbitmq.broker.metadata.snapshots import with_items
@@ -61,6 +64,9 @@ class TopicTables:
     topics: TopicTable
     clients: ClientTable
     offsets: OffsetTable
+    locks: QueueLocks
+    deletions: Deletions
+    lite_expiry: LiteExpiry
     store: MessageStore
     stats: BrokerStats
     dirty_tables: DirtyTables
@@ -140,12 +146,17 @@ def delete_topic_in_broker(tables: TopicTables, call: Call[DeleteTopicInBroker],
         raise Refused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
     if tables.settings.validate_system_topic_when_update_topic and tables.topics.is_system(topic):
         raise Refused(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
+    log_end = tables.store.log_end()
+    tables.lite_expiry.delete_all_of(topic, now)
     for name in (topic, *_pop_retry_topics(tables, topic)):
         tables.topics.delete(name, now)
         tables.offsets.remove_topic(name, now)
-        tables.store.delete_queues(name)
+        tables.locks.remove_topic(name)
+        tables.deletions.note(name, log_end, now)
+        tables.store.structures.delete_queues(name)
         tables.stats.forget_topic(name)
-    return after_saving(tables.dirty_tables, Void(), now, tables.topics.NAME, tables.offsets.NAME)
+    names_of_tables = (tables.topics.NAME, tables.offsets.NAME, tables.deletions.NAME)
+    return after_saving(tables.dirty_tables, Void(), now, *names_of_tables)
 
 
 def _pop_retry_topics(tables: TopicTables, topic: str) -> list[str]:

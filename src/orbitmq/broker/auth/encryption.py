@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orbitmq.extras import install
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.store.config_files import write_text
 from orbitmq.store.files import RealDisk
@@ -78,7 +79,7 @@ class Sealing:
         except ImportError:
             raise Unsealable(
                 f"secrets in {self.table} are sealed with the key in {self.key}, and what opens them, "
-                "the package cryptography, is not there; install orbitmq[auth]"
+                f"the package cryptography, is not there: {install('auth')}"
             ) from None
         if self._fernet is None and not os.path.lexists(self.key):
             raise Unsealable(

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.broker.auth.config_values import (
-    first_user,
-    own_credentials,
-    unauthenticated_codes,
-    unauthorized_codes,
-)
-from orbitmq.options import Option, OptionError, Settings, option, refused, without_effect
+from orbitmq.broker.auth.config_values import unauthenticated_codes, unauthorized_codes
+from orbitmq.handling.credentials import first_user, own_credentials
+from orbitmq.options import OptionError, Settings, option
 
-_OWNER = "AuthConfig"
 _AUTHENTICATION = "org.apache.rocketmq.auth.authentication"
-_AUTHORIZATION = "org.apache.rocketmq.auth.authorization"
 _STATEFUL = f"{_AUTHENTICATION}.strategy.StatefulAuthenticationStrategy"
 _STATELESS = f"{_AUTHENTICATION}.strategy.StatelessAuthenticationStrategy"
 
@@ -88,48 +82,3 @@ class AuthSettings(Settings, owner="AuthConfig"):
                 read(self)
             except OptionError as error:
                 raise OptionError(f"{self.sources.get(name, 'settings')}: {error}") from None
-
-
-AUTH_ROWS: list[Option] = [
-    *refused(
-        "classes cannot be loaded; what these of Apache's do is built in",
-        _OWNER,
-        *(
-            Option(name, "String", None, only=(None, "", f"{package}.provider.{wanted}"))
-            for name, package, wanted in (
-                ("authenticationProvider", _AUTHENTICATION, "DefaultAuthenticationProvider"),
-                ("authenticationMetadataProvider", _AUTHENTICATION, "LocalAuthenticationMetadataProvider"),
-                ("authorizationProvider", _AUTHORIZATION, "DefaultAuthorizationProvider"),
-                ("authorizationMetadataProvider", _AUTHORIZATION, "LocalAuthorizationMetadataProvider"),
-            )
-        ),
-    ),
-    *refused(
-        "plain_acl.yml is not read: create its users and rules anew",
-        _OWNER,
-        ("migrateAuthFromV1Enabled", "boolean", False),
-    ),
-    *without_effect(
-        "decisions hold until a user or rule changes, whichever strategy is named",
-        _OWNER,
-        ("authorizationStrategy", "String", None),
-        ("statefulAuthorizationCacheMaxNum", "int", 10_000),
-        ("statefulAuthorizationCacheExpiredSecond", "int", 60),
-    ),
-    *without_effect(
-        "users and rules are in memory, all of them and always as they are now",
-        _OWNER,
-        ("userCacheMaxNum", "int", 1000),
-        ("userCacheExpiredSecond", "int", 600),
-        ("userCacheRefreshSecond", "int", 60),
-        ("aclCacheMaxNum", "int", 1000),
-        ("aclCacheExpiredSecond", "int", 600),
-        ("aclCacheRefreshSecond", "int", 60),
-    ),
-    *without_effect(
-        "follows from brokerName and brokerClusterName, as in Apache's broker",
-        _OWNER,
-        ("configName", "String", None),
-        ("clusterName", "String", None),
-    ),
-]

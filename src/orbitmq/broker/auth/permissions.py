@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from orbitmq.broker.auth.policies import ANY_RIGHT, Access, Action, Kind, group_access, topic_access
+from orbitmq.protocol.names import REVIVE_TOPIC_PREFIX, TIMER_TOPIC
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.protocol.requests.group import (
     UpdateAndCreateSubscriptiongroup,
     UpdateAndCreateSubscriptiongroupList,
 )
+from orbitmq.protocol.requests.lite import LiteSubscriptionCtl
 from orbitmq.protocol.requests.lock import LockBatchMq, UnlockBatchMq
 from orbitmq.protocol.requests.pop import BatchAckMessage, QueryAssignment, SetMessageRequestMode
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopicList
@@ -62,7 +64,11 @@ class Need:
         fields = command.ext or {}
         wanted: list[Access] = []
         for name in self.topics:
-            wanted.extend(topic_access(part, self.actions) for part in self._named(name, fields))
+            for part in self._named(name, fields):
+                if self.actions == PUB and _is_obeyed(part):
+                    wanted.append(Access(Kind.CLUSTER, cluster, UPDATE))
+                else:
+                    wanted.append(topic_access(part, self.actions))
         for name, actions in self._groups:
             wanted.extend(group_access(part, actions) for part in self._named(name, fields))
         if self.body is not None:
@@ -93,6 +99,14 @@ class Need:
 
 
 _SEPARATORS = {"topicList": ";", "filterGroups": ","}
+
+
+def _is_obeyed(topic: str) -> bool:
+    """True for a topic whose messages the broker obeys: they have it store others wherever they say.
+
+    Brokers of a cluster send there for one another.
+    """
+    return topic == TIMER_TOPIC or topic.startswith(REVIVE_TOPIC_PREFIX)
 
 
 def _body(kind: type[Request[Any]], command: Command) -> Any:
@@ -143,6 +157,12 @@ def _acks(command: Command, actions: Actions) -> Iterator[Access]:
     for ack in _body(BatchAckMessage, command).acks or ():
         yield topic_access(ack.topic or "", actions)
         yield group_access(ack.consumer_group or "", actions)
+
+
+def _lite_subscriptions(command: Command, actions: Actions) -> Iterator[Access]:
+    for entry in _body(LiteSubscriptionCtl, command).subscription_set or ():
+        yield topic_access(entry.topic, actions)
+        yield group_access(entry.group, actions)
 
 
 def _topic(actions: Actions, field: str = "topic", *, lacking: bool = False) -> Need:
@@ -266,6 +286,14 @@ NEEDS: dict[int, Need] = {
     200054: _both(SUB),
     200055: _both(GET),
     200056: _CLUSTER_UPDATE,
+    200070: _both(SUB),
+    200071: Need(SUB, body=_lite_subscriptions),
+    200074: _CLUSTER_GET,
+    200075: _topic(GET),
+    200076: _topic(GET, "parentTopic"),
+    200077: Need(GET, topics=("parentTopic",), groups=("group",)),
+    200078: _of_group(GET, "group"),
+    200079: _of_group(UPDATE, "group"),
     200151: Need(SUB, body=_acks),
 }
 """Request code -> what it needs. A code that is missing here is for super users only."""
@@ -273,6 +301,6 @@ NEEDS: dict[int, Need] = {
 STRICTER: frozenset[int] = frozenset(
     {18, 21, 25, 26, 28, 43, 45, 60, 61, 200, 201, 225, 305, 306, 316, 324, 325, 329, 361, 400, 401, 402}
     | {513, 907}
-    | {1007, 2001, 2002, 2003, 2004, 5001, 200056, 200151}
+    | {1007, 2001, 2002, 2003, 2004, 5001, 200056, 200071, 200074, 200151}
 )
 """Requests that Apache 5.4.0 lets every known user send."""

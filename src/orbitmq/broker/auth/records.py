@@ -15,6 +15,7 @@ from orbitmq.broker.auth.policies import topic_access
 from orbitmq.handling.call import Call, Peer
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.handles.pop import normal_topic
 from orbitmq.protocol.names import ORIGIN_GROUP
 from orbitmq.protocol.records.message import BadRecord, StoredMessage
 from orbitmq.protocol.records.message_cy import decode_record
@@ -45,7 +46,8 @@ class RecordAccess:
     def check(self, call: Call[Any], record: bytes | memoryview | StoredMessage, actions: Actions) -> None:
         """Raises Refused (NO_PERMISSION) unless the sender may do one of `actions` with the record's topic.
 
-        One that was made for a retry of the group that the request names is that group's own.
+        One that was made for a retry of the group that the request names is that group's own: a property says
+        so in a retry topic only, for in any other one the sender has written it.
         """
         if self._gate is None:
             return
@@ -54,7 +56,7 @@ class RecordAccess:
         except BadRecord:
             return  # it is of no topic, and of no use
         group = getattr(call.request, "group", None)
-        if group and decode_properties(message.properties).get(ORIGIN_GROUP) == group:
+        if group and _is_retry_of(message, group):
             return
         self.check_topic(call.command, call.peer, message.topic, actions)
 
@@ -73,3 +75,11 @@ class RecordAccess:
     def allows(self, user: str | None, host: bytes, topic: str, actions: Actions) -> bool:
         """True if a user at `host` may do one of `actions` with a topic."""
         return self._gate is None or self._gate.allows(user, topic_access(topic, actions), host)
+
+
+def _is_retry_of(message: StoredMessage, group: str) -> bool:
+    """True if a message was popped by a group, and stored again for it."""
+    return (
+        normal_topic(message.topic, group) != message.topic
+        and decode_properties(message.properties).get(ORIGIN_GROUP) == group
+    )

@@ -8,11 +8,12 @@ of the changes of some moments together: n members that come one by one would el
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import logging
 from enum import Enum
+from itertools import groupby
 from typing import TypeVar
 
+from orbitmq.broker.client.members import Client, ConsumerGroup, Member
 from orbitmq.broker.client.outbox import Outbox
 from orbitmq.handling.call import Peer
 from orbitmq.protocol.bodies.heartbeat import (
@@ -24,6 +25,8 @@ from orbitmq.protocol.bodies.heartbeat import (
 )
 from orbitmq.protocol.requests.client import NotifyConsumerIdsChanged
 
+log = logging.getLogger(__name__)
+
 E = TypeVar("E", bound=Enum)
 
 CHANNEL_EXPIRED_MS = 120_000
@@ -31,76 +34,6 @@ CHANNEL_EXPIRED_MS = 120_000
 
 NOTICES_PER_MS = 10
 """Members of one group that are notified of changes per millisecond: 1,000 members every 100 ms at most."""
-
-_BROADCASTING = MessageModel.BROADCASTING  # asked of every pull, and slow to find in its enum
-
-
-@dataclass(slots=True)
-class Client:
-    """One client on one connection."""
-
-    connection_id: int
-    client_id: str
-    address: str
-    language: int
-    version: int
-    last_seen_ms: int
-    host: bytes = b""
-    """Its packed address."""
-    user: str | None = None
-    """User that signed its heartbeat, where there is access control."""
-
-
-@dataclass(slots=True)
-class ConsumerGroup:
-    """The members of a consumer group that are here, and what the group says it consumes."""
-
-    name: str
-    consume_type: ConsumeType
-    message_model: MessageModel
-    consume_from_where: ConsumeFromWhere
-    members: dict[int, Client] = field(default_factory=dict)
-    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
-    notifies: bool = True
-    """True if members are notified of changes (the group's notifyConsumerIdsChangedEnable)."""
-    quiet_until: int = 0
-    """No notice is sent before this time (ms)."""
-
-    @property
-    def is_broadcasting(self) -> bool:
-        """True if every member gets every message."""
-        return self.message_model is _BROADCASTING
-
-    def client_ids(self) -> list[str]:
-        """The ids of the members, each once."""
-        return list(dict.fromkeys(client.client_id for client in self.members.values()))
-
-    def find_client(self, client_id: str) -> Client | None:
-        """The member of that id, on its newest connection."""
-        for client in reversed(self.members.values()):
-            if client.client_id == client_id:
-                return client
-        return None
-
-    def subscribe(self, wanted: Iterable[SubscriptionData]) -> bool:
-        """Takes over the subscriptions of a heartbeat. True if a topic came or went.
-
-        A newer version of a known topic replaces the old one without being a change that members must hear.
-        """
-        changed = False
-        topics: set[str] = set()
-        for subscription in wanted:
-            topic = subscription.topic
-            topics.add(topic)
-            known = self.subscriptions.get(topic)
-            if known is None:
-                changed = True
-            if known is None or subscription.sub_version > known.sub_version:
-                self.subscriptions[topic] = subscription
-        for topic in [topic for topic in self.subscriptions if topic not in topics]:
-            del self.subscriptions[topic]
-            changed = True
-        return changed
 
 
 class ClientTable:
@@ -110,11 +43,12 @@ class ClientTable:
         self.producers: dict[str, dict[int, Client]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
         self.changes = 0
-        """Number of times that a consumer group came, went, or changed what it consumes and how."""
+        """Number of times that members of consumer groups came, went, or changed what they consume."""
+        self.differed = 0
+        """Number of times that members of a group began to read by different filters, or by other ones."""
         self.unnotified: set[str] = set()
         """Groups that changed since their members were last notified."""
         self._outbox = outbox
-        self._fingerprints: dict[str, int] = {}
         self._produces: dict[int, set[str]] = {}
         self._consumes: dict[int, set[str]] = {}
         """Groups by connection, so that a connection that goes costs no look at every group."""
@@ -148,35 +82,61 @@ class ClientTable:
     ) -> bool:
         """Notes a consumer and what it subscribes. True if anything changed that the group had to hear."""
         name = data.group_name
-        consume_type = _given(data.consume_type, ConsumeType.CONSUME_PASSIVELY)
         message_model = _given(data.message_model, MessageModel.CLUSTERING)
-        consume_from_where = _given(data.consume_from_where, ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET)
         group = self.consumers.get(name)
         if group is None:
-            group = ConsumerGroup(name, consume_type, message_model, consume_from_where)
-            self.consumers[name] = group
-            self.changes += 1
-        before = (group.consume_type, group.message_model, dict(group.subscriptions))
-        group.consume_type = consume_type
-        group.message_model = message_model
-        group.consume_from_where = consume_from_where
+            group = self.consumers[name] = ConsumerGroup(name)
         group.notifies = notifies
-        changed = _seen(group.members, client_id, peer, now, user)
-        if changed:
+        topics = group.subscriptions.keys() | ()
+        member = group.members.get(peer.connection_id)
+        came = member is None or (member.client_id, member.user) != (client_id, user)
+        if member is None or came:
+            member = Member(
+                peer.connection_id, client_id, peer.address, peer.language, peer.version, now, peer.host, user
+            )
+            member.message_model = message_model
+            group.join(member)
             self._consumes.setdefault(peer.connection_id, set()).add(name)
-        if with_subscriptions and group.subscribe(data.subscription_data_set):
-            changed = True
-        if before != (group.consume_type, group.message_model, group.subscriptions):
-            self.changes += 1
+        member.last_seen_ms = now
+        member.consume_type = _given(data.consume_type, ConsumeType.CONSUME_PASSIVELY)
+        member.consume_from_where = _given(data.consume_from_where, ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET)
+        wanted = data.subscription_data_set if with_subscriptions else None
+        if not group.update(member, message_model, wanted) and not came:
+            return False
+        differs = self._settle(group)
+        changed = came or differs or topics != group.subscriptions.keys()
         if changed:
             self._changed(group)
         return changed
 
-    def fingerprint_changed(self, group: str, fingerprint: int) -> bool:
-        """Notes the heartbeat fingerprint of a group. True if an earlier one was different."""
-        known = self._fingerprints.get(group)
-        self._fingerprints[group] = fingerprint
-        return known is not None and known != fingerprint
+    def fingerprint_changed(self, group: str, connection_id: int, fingerprint: int) -> bool:
+        """Notes the heartbeat fingerprint of a member. True if an earlier one was different, or if it has to
+        say what it subscribes.
+        """
+        consumers = self.consumers.get(group)
+        member = None if consumers is None else consumers.members.get(connection_id)
+        if member is None:
+            return False
+        known, member.fingerprint = member.fingerprint, fingerprint
+        return known not in (None, fingerprint) or member.subscriptions is None
+
+    def _settle(self, group: ConsumerGroup) -> bool:
+        """Looks at a group after a change of what members read. True if they begin or cease to differ."""
+        self.changes += 1
+        if not group.settle():
+            return False
+        if group.differing:
+            self.differed += 1
+            rows = groupby(group.filters_of_members(), key=lambda one: one.topic)
+            log.warning(
+                "members of group %s read by different filters, each the queues that it owns: what its "
+                "filter passes over is lost to the group. Give all one filter, or a group each. %s",
+                group.name,
+                "; ".join(f"{topic}: {', '.join(map(str, filters))}" for topic, filters in rows),
+            )
+        else:
+            log.warning("members of group %s read by the same filters again", group.name)
+        return True
 
     def find_producer(self, client_id: str) -> Client | None:
         """A producer of that id, on any of its connections, in whichever group.
@@ -204,14 +164,14 @@ class ClientTable:
     def unregister_consumer(self, group: str, connection_id: int) -> None:
         """Removes a consumer and notifies those that stay."""
         consumers = self.consumers.get(group)
-        if consumers is None or consumers.members.pop(connection_id, None) is None:
+        if consumers is None or not consumers.leave(connection_id):
             return
         _drop_membership(self._consumes, connection_id, group)
+        self._settle(consumers)
         if consumers.members:
             self._changed(consumers)
         else:
             del self.consumers[group]
-            self.changes += 1
 
     def connection_closed(self, connection_id: int) -> None:
         """Takes off everybody who spoke through a connection that is gone."""
@@ -223,8 +183,11 @@ class ClientTable:
     def expire(self, now: int, expired_ms: int = CHANNEL_EXPIRED_MS) -> list[int]:
         """Takes off clients that went silent; gives the connections to close."""
         silent: dict[int, None] = {}
-        for members in (*self.producers.values(), *(group.members for group in self.consumers.values())):
-            for client in members.values():
+        for clients in (
+            *(members.values() for members in self.producers.values()),
+            *(group.members.values() for group in self.consumers.values()),
+        ):
+            for client in clients:
                 if now - client.last_seen_ms > expired_ms:
                     silent[client.connection_id] = None
         for connection_id in silent:

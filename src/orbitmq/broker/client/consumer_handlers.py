@@ -8,7 +8,8 @@ from typing import Any
 
 from orbitmq.broker.auth.permissions import SUB
 from orbitmq.broker.auth.records import RecordAccess
-from orbitmq.broker.client.clients import Client, ClientTable
+from orbitmq.broker.client.clients import ClientTable
+from orbitmq.broker.client.members import Client
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable

@@ -6,7 +6,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from orbitmq.broker.auth.records import user_of
-from orbitmq.broker.client.clients import Client, ClientTable, ConsumerGroup
+from orbitmq.broker.client.clients import ClientTable
+from orbitmq.broker.client.members import Client, ConsumerGroup
 from orbitmq.broker.filter.filters import FilterTable
 from orbitmq.broker.filter.sql92 import BadExpression, compile_filter
 from orbitmq.broker.filter.subscription import TYPE_SQL92, is_tag_type, not_supported
@@ -82,7 +83,9 @@ def _register_all(tables: ClientTables, call: Call[Heartbeat], now: int) -> Gene
     changed = not is_v2
     for number, data in enumerate(beat.consumer_data_set, 1):
         if data.group_name and _register(tables, call, data, client_id, not beat.without_sub, now):
-            differs = tables.clients.fingerprint_changed(data.group_name, beat.heartbeat_fingerprint)
+            differs = tables.clients.fingerprint_changed(
+                data.group_name, call.peer.connection_id, beat.heartbeat_fingerprint
+            )
             changed = changed or differs
         if number % GROUPS_PER_TURN == 0:
             yield
@@ -172,13 +175,16 @@ def check_client_config(tables: ClientTables, call: Call[CheckClientConfig], now
 
 @handlers(GetConsumerListByGroup)
 def get_consumer_list_by_group(tables: ClientTables, call: Call[GetConsumerListByGroup], now: int) -> Reply:
-    """The client ids of a group, among which its members share the queues."""
+    """The client ids of a group, among which its members share the queues; and by which filters they read,
+    while these differ.
+    """
     name = call.request.consumer_group
     group = tables.clients.consumers.get(name)
-    ids = [] if group is None else group.client_ids()
-    if not ids:
+    if group is None:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
-    return ConsumerListReply(body=GetConsumerListByGroupResponseBody(consumer_id_list=ids))
+    return ConsumerListReply(
+        body=GetConsumerListByGroupResponseBody(group.client_ids(), group.filters_of_members() or None)
+    )
 
 
 @handlers(GetConsumerConnectionList)
@@ -190,10 +196,11 @@ def get_consumer_connection_list(
     return ConsumerConnectionReply(
         body=ConsumerConnection(
             connection_set=[_connection(client) for client in group.members.values()],
-            subscription_table=group.subscriptions,
+            subscription_table=dict(group.subscriptions),
             consume_type=group.consume_type,
             message_model=group.message_model,
             consume_from_where=group.consume_from_where,
+            filters_of_members=group.filters_of_members() or None,
         )
     )
 

@@ -81,6 +81,15 @@ class QueueLocks:
         locks = self._by_group.get(group)
         return locks is not None and any(lock.is_live(now) for lock in locks.values())
 
+    def remove_topic(self, topic: str) -> None:
+        """Forgets the locks of a topic's queues."""
+        for group in list(self._by_group):
+            locks = self._by_group[group]
+            for queue in [queue for queue in locks if queue[0] == topic]:
+                del locks[queue]
+            if not locks:
+                del self._by_group[group]
+
     def expire(self, now: int) -> None:
         """Forgets locks that expired, so that vanished clients cost nothing."""
         for group in list(self._by_group):

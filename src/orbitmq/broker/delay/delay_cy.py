@@ -15,7 +15,7 @@ messages to them. Each message is checked before any part of it is written.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 try:
@@ -82,9 +82,19 @@ class Copied(NamedTuple):
     """Topic, queue id, messages and their bytes."""
 
 
-def copy_due(units: bytes, now: cython.longlong, writer: LogWriter, refused: Container[str]) -> Copied | None:
+def copy_due(
+    units: bytes,
+    now: cython.longlong,
+    writer: LogWriter,
+    refused: Container[str],
+    topics: Mapping[str, Any] | None = None,
+    deleted: Container[str] = (),
+) -> Copied | None:
     """Delivers messages by their units in a delay queue, as far as they are due and plain; none go to the
     `refused` topics. None where not even the first is delivered.
+
+    `topics` are the configs by name: of a topic that is not there, or does not have the queue, the rules
+    decide, and so they do of `deleted` ones, whose messages may be for a topic of before.
     """
     if not cython.compiled:
         return None
@@ -106,7 +116,7 @@ def copy_due(units: bytes, now: cython.longlong, writer: LogWriter, refused: Con
                 span_written(cython.address(log.out)), log.segment_start, physical_offset, size, _NEAR_BYTES
             )
             if not parse_record(waiting, cython.address(record)) or not _deliver(
-                cython.address(record), cython.address(log), writer, refused, counts, done
+                cython.address(record), cython.address(log), writer, refused, topics, deleted, counts, done
             ):
                 break
             done += 1
@@ -125,6 +135,8 @@ def _deliver(
     log: cython.pointer[LogEnd],
     writer: Any,
     refused: Any,
+    topics: Any,
+    deleted: Any,
     counts: dict[Any, list[Any]],
     done: cython.Py_ssize_t,
 ) -> cython.bint:
@@ -141,8 +153,12 @@ def _deliver(
     topic: str = text_of(delayed.topic)
     queues = writer.queues.get(topic)
     queue: Any = None if queues is None else queues.get(queue_id)
-    if queue is None or queue.code_is_special or topic in refused:
+    if queue is None or queue.code_is_special or topic in refused or topic in deleted:
         return False
+    if topics is not None:
+        config = topics.get(topic)
+        if config is None or queue_id >= config.read_queue_nums:
+            return False
     _as_delivered(cython.address(copy), record)
     copy.queue_id = cython.cast(cython.int, queue_id)
     copy.topic = delayed.topic

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeAlias
 
+from orbitmq.protocol.lite_topics import named_lmqs
+from orbitmq.protocol.names import INNER_MULTI_QUEUE_OFFSET
 from orbitmq.protocol.records.checksums_cy import crc32
 from orbitmq.protocol.records.message import PROPERTY_CRC_NAME, StoredMessage
 from orbitmq.protocol.records.properties import find_property
@@ -12,6 +15,7 @@ from orbitmq.store import PendingMessage
 Identity: TypeAlias = tuple[str, int, bytes, int, int, int]
 """Marks by which one delivered message is told from others; two with the same marks count as one."""
 
+_LMQ_OFFSETS = INNER_MULTI_QUEUE_OFFSET.encode() + b"\x01"
 _CRC = PROPERTY_CRC_NAME + b"\x01"
 
 
@@ -30,10 +34,11 @@ def identity_of(topic: str, queue_id: int, message: PendingMessage | StoredMessa
     body = message.body
     # The checksum at the end of the properties is of the record as a whole, and every record has its own.
     properties, crc, _ = message.properties.rpartition(_CRC)
+    # So are the offsets in light queues, which stand behind all that came with the message.
     return (
         topic,
         queue_id,
-        properties if crc else message.properties,
+        (properties if crc else message.properties).partition(_LMQ_OFFSETS)[0],
         message.born_timestamp,
         len(body),
         crc32(body),
@@ -49,16 +54,23 @@ def delivered(waiting: StoredMessage) -> PendingMessage:
     queue_id = find_property(waiting.properties, b"REAL_QID")
     if not topic or not queue_id:
         raise ValueError("no REAL_TOPIC or no REAL_QID")
+    lmqs = named_lmqs(waiting.properties)
+    return replace(as_pending(waiting), topic=topic.decode(), queue_id=int(queue_id), lmqs=lmqs)
+
+
+def as_pending(record: StoredMessage) -> PendingMessage:
+    """A record to be stored once more, all as it was."""
     return PendingMessage(
-        topic=topic.decode(),
-        queue_id=int(queue_id),
-        flag=waiting.flag,
-        sys_flag=waiting.sys_flag,
-        born_timestamp=waiting.born_timestamp,
-        born_host=waiting.born_host,
-        store_host=waiting.store_host,
-        reconsume_times=waiting.reconsume_times,
-        prepared_transaction_offset=waiting.prepared_transaction_offset,
-        body=waiting.body,
-        properties=waiting.properties,
+        topic=record.topic,
+        queue_id=record.queue_id,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=record.born_host,
+        store_host=record.store_host,
+        reconsume_times=record.reconsume_times,
+        prepared_transaction_offset=record.prepared_transaction_offset,
+        body=record.body,
+        properties=record.properties,
+        copy_of=record.physical_offset,
     )

@@ -7,29 +7,38 @@ They are stored once more under that topic. Delivered positions are in
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from orbitmq.broker.delay.delay_cy import copy_due
-from orbitmq.broker.delay.delivered_messages import Identity, delivered, identity_of, was_delivered
+from orbitmq.broker.delay.delivered_messages import (
+    Identity,
+    as_pending,
+    delivered,
+    identity_of,
+    was_delivered,
+)
+from orbitmq.broker.delay.destinations import Destinations
 from orbitmq.broker.delay.levels import DelayLevels
+from orbitmq.broker.delay.undelivered import Undelivered
 from orbitmq.broker.metadata import names
 from orbitmq.broker.metadata.snapshots import Snapshot
+from orbitmq.broker.stats.passed_over import DEAD_LETTER, NOWHERE, PassedOver
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.offset import ActedFor, DelayOffsetSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.names import SCHEDULE_TOPIC
-from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.message import BadRecord, StoredMessage
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.schema.json_body import require_member
-from orbitmq.store import Appended, PendingMessage, PutStatus
-from orbitmq.store.log.log_writer import LogWriter
+from orbitmq.store import FINAL_REFUSALS, Appended, MessageStore, PendingMessage, PutStatus
 from orbitmq.store.timer.recovery import LATE_DELIVERY_MS
 
 log = logging.getLogger(__name__)
 
 SCAN_INTERVAL_MS = 100
+KIND = "delay levels"
 FIRST_SCAN_MS = 1_000
 MESSAGES_PER_SCAN = 256
 """Messages that one turn delivers at most; other work follows."""
@@ -43,37 +52,8 @@ otherwise a delay of two hours would end at once.
 """
 
 
-class DelayStore(Protocol):
-    """The part of the message store that delivery needs."""
-
-    @property
-    def durable_offset(self) -> int: ...
-    @property
-    def max_physical(self) -> int: ...
-    @property
-    def last_timestamp_ms(self) -> int: ...
-    def min_offset(self, topic: str, queue_id: int) -> int: ...
-    def queue_ids(self, topic: str) -> list[int]: ...
-    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int: ...
-    def max_offset(self, topic: str, queue_id: int) -> int: ...
-    def queue_end(self, topic: str, queue_id: int) -> int: ...
-    def physical_offset_of(
-        self, topic: str, queue_id: int, queue_offset: int
-    ) -> tuple[int, int, int] | None: ...
-    def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> bytes: ...
-    def message_at(self, physical_offset: int, size: int) -> StoredMessage | None: ...
-    def records_from(self, physical_offset: int) -> Iterable[StoredMessage]: ...
-    def segment_before(self, time_ms: int) -> int: ...
-    def append_many(
-        self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended]
-    ) -> list[Appended]: ...
-    def reserve(self, now_ms: int) -> LogWriter | None: ...
-    def commit(self, writer: LogWriter) -> None: ...
-    def rollback(self, writer: LogWriter) -> None: ...
-
-
 @dataclass(slots=True)
-class Progress:
+class LevelProgress:
     """Positions, and the part of the log whose deliveries give the rest of them."""
 
     physical_offset: int | None
@@ -112,7 +92,7 @@ class DelayDelivery:
     def __init__(
         self,
         levels: DelayLevels,
-        store: DelayStore,
+        store: MessageStore,
         dirty_tables: DirtyTables,
         now: int,
         updates_per_version: int = UPDATES_PER_VERSION,
@@ -128,14 +108,23 @@ class DelayDelivery:
         """Waiting records that could not be read, or were of no deliverable kind."""
         self.on_delivered: Callable[[str, int, int, int], None] = lambda topic, queue_id, size, count: None
         """Hears of the topic, queue, bytes and number of messages of about the same size whose time came."""
+        self.undelivered = Undelivered()
+        self.destinations = Destinations()
+        self.passed = PassedOver()
         self._store = store
         self._dirty_tables = dirty_tables
         self._saved_to: int | None = None
-        self._savable = Progress(0, 0, {})
-        self._progress: Progress | None = None
+        self._savable = LevelProgress(0, 0, {})
+        self._progress: LevelProgress | None = None
         self._delivered_to = 0
         self._is_started = False
         self._put: _Put | None = None
+        self._left: deque[int] = deque()
+        self._left_done: set[int] = set()
+        """Physical offsets of messages that a broker which acted for this one has left, and those of them
+        that this one has delivered."""
+        self._has_passed = False
+        """A message was passed over in this scan: those behind it come at once."""
         self._known: Counter[Identity] = Counter()
         self._known_to_ms = 0
         """When the last of them was delivered; the machine's clock may have been set back since."""
@@ -161,7 +150,7 @@ class DelayDelivery:
             # There is no file, and it may be that it could never be written: on a disk that was full.
             self._saved_to = 0
         if self._saved_to is not None and self._has_waiting():
-            for record in self._store.records_from(self._saved_to):
+            for record in self._store.log.records(self._saved_to):
                 if was_delivered(record):
                     self._known[identity_of(record.topic, record.queue_id, record)] += 1
                     self._known_to_ms = record.store_timestamp
@@ -179,7 +168,7 @@ class DelayDelivery:
         """True if messages are behind a position: no others are delivered from now on, or a second time."""
         return any(self.positions.get(level, 0) < self._end(level) for level in self._all_levels())
 
-    def _here(self) -> Progress:
+    def _here(self) -> LevelProgress:
         """Progress as of now."""
         if not self._is_started:
             return self._savable
@@ -187,8 +176,45 @@ class DelayDelivery:
         # log: of messages that nobody can tell apart, one that was met would count for the next once more.
         return self._savable if self._known else self._all_delivered()
 
-    def _all_delivered(self) -> Progress:
-        return Progress(self._delivered_to, self._delivered_to, dict(self.positions))
+    def _all_delivered(self) -> LevelProgress:
+        return LevelProgress(self._delivered_to, self._delivered_to, dict(self.positions))
+
+    def deliver_left(self, offsets: Iterable[int]) -> None:
+        """Has messages delivered that another broker, which acted for this one, could not send on: they are
+        behind the positions that it tells. Each is delivered once, however often it is told.
+        """
+        first = self._store.min_physical
+        self._left_done = {offset for offset in self._left_done if offset >= first}
+        self._left += [one for one in offsets if one >= first and one not in self._left_done | {*self._left}]
+
+    def _deliver_left(self, now: int) -> None:
+        while self._left:
+            data = self._store.record_at(self._left[0])
+            try:
+                record = None if data is None else decode_record(data)
+            except BadRecord:
+                record = None
+            if record is not None and record.topic == SCHEDULE_TOPIC and not self._store_left(record, now):
+                return
+            self._left_done.add(self._left.popleft())
+            self._dirty_tables.mark(self.NAME)
+
+    def _store_left(self, record: StoredMessage, now: int) -> bool:
+        """Delivers a message of a level, or keeps it. False where nothing can be stored at present."""
+        message = delivery_of(record)
+        if message is not None:
+            if self._is_gone(message, record):
+                return True
+            (stored,) = self._store.append_many([message], now, [])
+            if stored.status not in FINAL_REFUSALS:
+                return stored.status is PutStatus.PUT_OK
+        letter = self.undelivered.letter(as_pending(record), None if message is None else message.topic, now)
+        (stored,) = self._store.append_many([letter], now, [])
+        if stored.status is PutStatus.PUT_OK:
+            self.passed.note(
+                KIND, DEAD_LETTER, f"the message at {record.physical_offset}", "it cannot be stored"
+            )
+        return stored.status is PutStatus.PUT_OK or stored.status in FINAL_REFUSALS
 
     def deliver_due(self, now: int, limit: int = MESSAGES_PER_SCAN) -> bool:
         """Delivers what is due, at most `limit` messages. True if more is due at once.
@@ -199,6 +225,8 @@ class DelayDelivery:
             return False
         if self._put is not None:
             self._note_all(self._put, now)
+        if self._left:
+            self._deliver_left(now)
         caught_up = True
         for level in self._all_levels():
             count, taken = self._deliver_level(level, now, limit)
@@ -211,7 +239,8 @@ class DelayDelivery:
         if self._known and caught_up and limit > 0 and is_over and self._sees_all():
             self._known.clear()
         self._note_progress()
-        return limit <= 0
+        has_passed, self._has_passed = self._has_passed, False
+        return limit <= 0 or has_passed
 
     def _sees_all(self) -> bool:
         """True if no message waits that readers do not see yet: a known one may be among those."""
@@ -233,7 +262,7 @@ class DelayDelivery:
             return True
         if due_ms <= now + self.levels.delay_ms.get(level, 0):
             return False
-        return self._store.store_time(SCHEDULE_TOPIC, level - 1, position) > now + CLOCKS_DIFFER_MS
+        return self._store.lookup.store_time(SCHEDULE_TOPIC, level - 1, position) > now + CLOCKS_DIFFER_MS
 
     def _deliver_level(self, level: int, now: int, limit: int) -> tuple[int, bool]:
         """Delivers of one level; how many, and whether the store took all that were tried."""
@@ -257,14 +286,13 @@ class DelayDelivery:
             while taken and position + len(batch) < min(end, start + limit):
                 at = position + len(batch)
                 unit = self._store.physical_offset_of(SCHEDULE_TOPIC, queue_id, at)
-                if unit is None:
-                    self.skipped += 1
-                    log.error("delay level %d: message %d is missing", level, at)
-                    message = None
-                elif self._is_due(level, at, unit[2], now):
-                    message = self._waiting_message(level, unit[0], unit[1])
-                else:
+                if unit is not None and not self._is_due(level, at, unit[2], now):
                     break
+                record = self._waiting_record(level, at, unit)
+                message = None if record is None else delivery_of(record)
+                is_gone = message is not None and record is not None and self._is_gone(message, record)
+                if is_gone:
+                    message = None
                 known = None if message is None else self._known_as(message)
                 is_over = message is None or known is not None
                 if message is not None and not is_over:
@@ -274,7 +302,10 @@ class DelayDelivery:
                 if is_over or batch_bytes >= BATCH_BYTES or self._known:
                     taken = self._append(level, position, batch, now)
                     position = self.positions[level]
-                    if taken and is_over:
+                    if taken and record is not None and message is None and not is_gone:
+                        taken = self._keep_undeliverable(level, position, record, now)
+                        position = self.positions[level]
+                    elif taken and is_over:
                         position += 1
                         self._step_over(level, position, known)
                     batch, batch_bytes = [], 0
@@ -289,21 +320,23 @@ class DelayDelivery:
         """Delivers from a position on what needs nothing but copying; gives the position behind it."""
         if self._known or count <= 0:
             return position
-        units = self._store.units(SCHEDULE_TOPIC, level - 1, position, count)
-        writer = self._store.reserve(now) if units else None
+        units = self._store.lookup.units(SCHEDULE_TOPIC, level - 1, position, count)
+        writer = self._store.appending.reserve(now) if units else None
         if writer is None:
             return position
         try:
-            copied = copy_due(units, now, writer, names.HALF_TOPICS)
+            copied = copy_due(
+                units, now, writer, names.HALF_TOPICS, self.destinations.topics, self.destinations.deleted
+            )
             delivered_to = writer.segment_start + writer.position
             behind = position if copied is None else position + copied.messages
         except BaseException:
-            self._store.rollback(writer)
+            self._store.appending.rollback(writer)
             raise
         if copied is None:
             return position
         # A failure before it has delivered nothing, and nothing fails before all of it is known.
-        self._store.commit(writer)
+        self._store.appending.commit(writer)
         self.positions[level] = behind
         self._delivered_to = delivered_to
         for topic, queue_id, messages, size_bytes in copied.counted:
@@ -328,11 +361,32 @@ class DelayDelivery:
         if put.taken == len(put.messages):
             return True
         if put.taken < len(put.answers):
-            log.warning(
-                "delay level %d: message %d is tried again: %s",
-                put.level, put.position + put.taken, put.answers[put.taken].status,
-            )  # fmt: skip
+            status = put.answers[put.taken].status
+            if status in FINAL_REFUSALS:
+                message = put.messages[put.taken]
+                self._keep(put.level, put.position + put.taken, message, message.topic, status.name, now)
+            else:
+                log.warning(
+                    "delay level %d: message %d is tried again: %s",
+                    put.level, put.position + put.taken, status,
+                )  # fmt: skip
         return False
+
+    def _keep(
+        self, level: int, position: int, message: PendingMessage, topic: str | None, why: str, now: int
+    ) -> bool:
+        """Keeps a message that cannot be delivered, and moves its level over it. False where nothing can be
+        stored at present.
+        """
+        letter = self.undelivered.letter(message, topic, now)
+        (stored,) = self._store.append_many([letter], now, [])
+        if stored.status is not PutStatus.PUT_OK and stored.status not in FINAL_REFUSALS:
+            return False
+        self.positions[level] = position + 1
+        place = DEAD_LETTER if stored.status is PutStatus.PUT_OK else NOWHERE
+        self.passed.note(KIND, place, f"message {position} of level {level}", why)
+        self._has_passed = True
+        return True
 
     def _note(self, put: _Put, now: int) -> None:
         """Takes account of the next answer: as a whole, or not at all."""
@@ -369,23 +423,26 @@ class DelayDelivery:
         else:
             del self._known[known]
 
-    def _waiting_message(self, level: int, physical_offset: int, size: int) -> PendingMessage | None:
-        record = self._store.message_at(physical_offset, size)
+    def _waiting_record(
+        self, level: int, position: int, unit: tuple[int, int, int] | None
+    ) -> StoredMessage | None:
+        record = None if unit is None else self._store.lookup.message_at(unit[0], unit[1])
         if record is None:
             self.skipped += 1
-            log.error("delay level %d: there is no sound record at %d", level, physical_offset)
-            return None
-        try:
-            message = delivered(record)
-        except ValueError as e:
-            self.skipped += 1
-            log.error("delay level %d: the record at %d cannot be delivered: %s", level, physical_offset, e)
-            return None
-        if message.topic in names.HALF_TOPICS:
-            self.skipped += 1
-            log.error("delay level %d: the record at %d is a half message", level, physical_offset)
-            return None
-        return message
+            log.error("delay level %d: message %d is missing, or no sound record", level, position)
+        return record
+
+    def _is_gone(self, message: PendingMessage, record: StoredMessage) -> bool:
+        """True if a message was for a topic that was deleted since; if not, it gets a queue that is there."""
+        if self.destinations.is_gone(message.topic, record.physical_offset):
+            return True
+        message.queue_id = self.destinations.queue_of(message.topic, message.queue_id)
+        return False
+
+    def _keep_undeliverable(self, level: int, position: int, record: StoredMessage, now: int) -> bool:
+        """Keeps a record that does not say where it belongs, or is a half message."""
+        self.skipped += 1
+        return self._keep(level, position, as_pending(record), None, "it says no place to go to", now)
 
     def _range(self, level: int) -> tuple[int, int]:
         queue_id = level - 1
@@ -434,7 +491,7 @@ class DelayDelivery:
         if keeps_own:
             self._go_forward(before)
         self._progress = None
-        self._savable = Progress(self._saved_to, log_end, dict(self.positions))
+        self._savable = LevelProgress(self._saved_to, log_end, dict(self.positions))
         if before != self.positions:
             self._dirty_tables.mark(self.NAME, soon=False)
 
@@ -447,7 +504,7 @@ class DelayDelivery:
         store = self._store
         end = store.max_physical
         is_behind = max(self._saved_to or 0, self._savable.log_end) > end
-        since_ms = store.last_timestamp_ms - LATE_DELIVERY_MS
+        since_ms = store.newest.timestamp_ms - LATE_DELIVERY_MS
         for level, position in self.positions.items():
             first = self._range(level)[0]
             position = min(position, store.queue_end(SCHEDULE_TOPIC, level - 1))
@@ -460,10 +517,10 @@ class DelayDelivery:
         if self.acted is not None:
             self.acted.log_end = min(self.acted.log_end, end)
         if is_behind:
-            self._saved_to = store.segment_before(since_ms)
+            self._saved_to = store.log.segment_before(since_ms)
         self._saved_to = min(self._saved_to or 0, end)
         self._progress = None
-        self._savable = Progress(self._saved_to, end, dict(self.positions))
+        self._savable = LevelProgress(self._saved_to, end, dict(self.positions))
         self._dirty_tables.mark(self.NAME)
 
     def adopt(self, text: str) -> ActedFor | None:
@@ -496,7 +553,12 @@ class DelayDelivery:
             unit = self._store.physical_offset_of(SCHEDULE_TOPIC, level - 1, position)
             if position >= end or (unit is not None and not self._is_due(level, position, unit[2], now)):
                 continue
-            message = None if unit is None else self._waiting_message(level, unit[0], unit[1])
+            record = self._waiting_record(level, position, unit)
+            message = None if record is None else delivery_of(record)
+            if message is not None and record is not None and self._is_gone(message, record):
+                message = None
+            elif message is None and record is not None:
+                message = as_pending(record)  # no broker takes it so: its master keeps it
             known = None if message is None else self._known_as(message)
             if known is not None:
                 self._step_over(level, position, known)
@@ -533,9 +595,14 @@ class DelayDelivery:
         """The content of `delayOffset.json`: positions whose deliveries are on the disk."""
         self._confirm_progress()
         savable = self._savable
-        acted = None if self.acted is None else replace(self.acted)
+        acted = None if self.acted is None else replace(self.acted, left=list(self.acted.left))
         return DelayOffsetSerializeWrapper(
-            dict(savable.positions), self.version.copy(), savable.physical_offset, acted, savable.log_end
+            dict(savable.positions),
+            self.version.copy(),
+            savable.physical_offset,
+            acted,
+            savable.log_end,
+            sorted(self._left_done) or None,
         ).to_pretty_json
 
     def load_text(self, text: str) -> None:
@@ -545,9 +612,19 @@ class DelayDelivery:
         self.positions = dict(wrapper.offset_table)
         self._saved_to = saved_to = wrapper.delivered_to
         log_end = wrapper.log_end if wrapper.log_end is not None else saved_to or 0
-        self._savable = Progress(saved_to, log_end, dict(self.positions))
+        self._savable = LevelProgress(saved_to, log_end, dict(self.positions))
         self.acted = wrapper.acted_for
+        self._left_done = set(wrapper.left_done or ())
         if self.acted is not None:
             self.acted.is_open = False  # whoever did it is gone
         if wrapper.data_version is not None:
             self.version = wrapper.data_version
+
+
+def delivery_of(record: StoredMessage) -> PendingMessage | None:
+    """The message as it is delivered; None if the record says no place where it may go."""
+    try:
+        message = delivered(record)
+    except ValueError:
+        return None
+    return None if message.topic in names.HALF_TOPICS else message

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.broker.delay.timer import Timers
-from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
+from orbitmq.broker.role.promise import Promise
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Durable, Outcome, Result, Wait
 from orbitmq.protocol.codes import PERM_WRITE, ResponseCode

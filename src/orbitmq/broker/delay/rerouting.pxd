@@ -124,7 +124,14 @@ cdef inline bint classify_rerouted(Span properties, bint sync_flush, Rerouting *
                 if rerouted.is_ordered:
                     return False
                 rerouted.is_ordered = True
-            elif starts_with(entry.name, b"__transactionId__") or starts_with(entry.name, b"_SYS_MSG_PRIORITY_"):
+            elif (
+                starts_with(entry.name, b"__transactionId__")
+                or starts_with(entry.name, b"_SYS_MSG_PRIORITY_")
+                or starts_with(entry.name, b"__LITE_TOPIC")
+            ):
+                return False
+        elif first == 73:  # I
+            if starts_with(entry.name, b"INNER_MULTI_"):
                 return False
         elif first == 82:  # R
             if starts_with(entry.name, b"REAL_"):
@@ -303,6 +310,8 @@ cdef inline bint parse_delayed(const Record *record, Delayed *delayed) noexcept:
             if not is_ascii(entry.value):
                 return False
             delayed.tags_code = tag_hash(entry.value)
+        elif starts_with(entry.name, b"INNER_MULTI_"):
+            return False
         at = entry.behind
     return is_there(delayed.topic) and is_there(delayed.queue_id)
 

@@ -16,15 +16,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple
 
+from orbitmq.broker.delay.destinations import Destinations
 from orbitmq.broker.delay.levels import Rerouted
 from orbitmq.broker.delay.timer_delivery import Delivery, Fetch
 from orbitmq.broker.delay.timer_due import NotATime, deliver_time, rounded
 from orbitmq.broker.delay.timer_intake import Intake
 from orbitmq.broker.delay.timer_metrics import TimerMetrics
-from orbitmq.broker.delay.timer_state import TimerState, TimerStats, TimerStore
+from orbitmq.broker.delay.timer_state import Appends, TimerState, TimerStats
+from orbitmq.broker.delay.undelivered import Undelivered
+from orbitmq.broker.stats.passed_over import PassedOver
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -36,6 +39,7 @@ from orbitmq.protocol.names import (
     TIMER_TOPIC,
 )
 from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.store import MessageStore
 from orbitmq.store.option_rows import StoreSettings
 from orbitmq.store.timer.check_point import TimerFields, TimerMark
 
@@ -68,10 +72,13 @@ class Timers:
     def __init__(
         self,
         settings: StoreSettings,
-        store: TimerStore,
+        store: MessageStore,
         dirty_tables: DirtyTables,
         stats: TimerStats,
         now: int,
+        undelivered: Undelivered | None = None,
+        passed: PassedOver | None = None,
+        destinations: Destinations | None = None,
     ) -> None:
         self.metrics = TimerMetrics(dirty_tables, now)
         self._settings = settings
@@ -82,7 +89,7 @@ class Timers:
         self._candidate: TimerMark | None = None
         self._durable_needed = 0
         # Nothing was delivered after it, whatever the machine's clock was set to since.
-        self._started_ms = max(now, store.last_timestamp_ms)
+        self._started_ms = max(now, store.newest.timestamp_ms)
         self._noted: tuple[int, ...] = ()
         self._proposed: tuple[int, ...] = ()
         self._counted: list[tuple[int, int]] = []
@@ -91,37 +98,49 @@ class Timers:
         self.is_held = False
         """Nothing is taken or delivered yet: a slave may have acted for this broker and is asked first."""
         self._elsewhere = (0, 0)
+        self._left: Container[int] = ()
         self._was_revived_elsewhere: Callable[[StoredMessage], bool] = lambda record: False
+        self.undelivered = undelivered or Undelivered()
+        self.passed = passed or PassedOver()
+        self.destinations = destinations or Destinations()
         self.open(now)
 
-    def open(self, now: int, into: TimerStore | None = None) -> None:
+    def open(self, now: int, into: Appends | None = None) -> None:
         """Goes on from the files that the store has opened; call where it has opened them anew, and `start`
         behind it. Messages that are due are stored in `into`, else in the broker's own store. With `into` the
         files keep the positions they had: their owner says elsewhere what was delivered.
         """
-        store = into or self._store
+        store = self._store
         self._fetching = False
         self._candidate = None
         self._noted = self._proposed = ()
-        self._started_ms = max(now, store.last_timestamp_ms)
+        self._started_ms = max(now, store.newest.timestamp_ms)
         self._state = None
         self._keeps_positions = into is None
         if store.timers is not None:
             self._state = state = TimerState(
-                self._settings, store, store.timers, self.metrics, self._stats, self._precision_ms
+                self._settings,
+                store,
+                into or store,
+                store.timers,
+                self.metrics,
+                self._stats,
+                self._precision_ms,
             )
-            state.elsewhere = self._elsewhere
+            state.undelivered, state.passed_over = self.undelivered, self.passed
+            state.destinations = self.destinations
+            state.elsewhere, state.left_elsewhere = self._elsewhere, self._left
             state.was_revived_elsewhere = self._was_revived_elsewhere
             self._intake = Intake(state)
             self._delivery = Delivery(state)
 
-    def were_delivered_elsewhere(self, log_end: int, to_ms: int) -> None:
+    def were_delivered_elsewhere(self, log_end: int, to_ms: int, left: Container[int] = ()) -> None:
         """Has messages not be delivered again that stand before `log_end` and are due until `to_ms`: a slave
-        did it.
+        did it, but for those that it has `left` (physical offsets).
         """
-        self._elsewhere = log_end, to_ms
+        self._elsewhere, self._left = (log_end, to_ms), left
         if self._state is not None:
-            self._state.elsewhere = self._elsewhere
+            self._state.elsewhere, self._state.left_elsewhere = self._elsewhere, left
 
     def ask_about_pops(self, was_revived_elsewhere: Callable[[StoredMessage], bool]) -> None:
         """Has a record of POP that a slave has worked up not come into the revive topic: the function says it

@@ -43,6 +43,8 @@ class _Ready:
     """By what its message was recognised, if it was delivered before a crash."""
     stored: Appended | None = None
     """Answer of the store when it took the message."""
+    refused: str = ""
+    """The reason why its message is a dead letter: it can never be stored where it is to go."""
 
     @property
     def is_rolled(self) -> bool:
@@ -216,14 +218,14 @@ class Delivery:
         met: Counter[Identity] = Counter()
         put: list[_Ready] = []
         for ready in self._batch[self._done :]:
-            if ready.stored is None:
+            if ready.stored is None and not ready.refused:
                 self._prepare(ready, met, now)
             if ready.message is not None and ready.stored is None:
                 put.append(ready)
         messages = [ready.message for ready in put if ready.message is not None]
         self._put = put
         self._state.is_ahead = True
-        self._state.store.append_many(messages, now, self._answers)
+        self._state.into.append_many(messages, now, self._answers)
         return self._advance(now), None
 
     def _cold(self) -> list[tuple[int, int]]:
@@ -232,12 +234,12 @@ class Delivery:
         hot_from = max(self._opened_end, store.max_physical - HOT_BYTES)
         batch = self._batch[self._done :]
         places = ((ready.unit.physical_offset, ready.unit.size_bytes) for ready in batch)
-        return [place for place in places if place[0] < hot_from and not store.is_resident(*place)]
+        return [place for place in places if place[0] < hot_from and not store.reader.is_resident(*place)]
 
     def _warm(self, cold: list[tuple[int, int]]) -> None:
         """Brings messages into memory. In a thread."""
         for physical_offset, size in cold:
-            self._state.store.read_cold(physical_offset, size)
+            self._state.store.reader.read_cold(physical_offset, size)
 
     def _prepare(self, ready: _Ready, met: Counter[Identity], now: int) -> None:
         """Finds out what is to be stored. `met` counts what was recognised before it in the batch."""
@@ -254,7 +256,11 @@ class Delivery:
         if not ready.is_rolled and self._is_taken_back(record, ready.topic):
             state.metrics.recalled += 1
             return
+        if state.destinations.is_gone(ready.topic, unit.physical_offset):
+            return
         message = waited(record, unit.written_ms, now, roll=ready.is_rolled)
+        if message is not None and not ready.is_rolled:
+            message.queue_id = state.destinations.queue_of(message.topic, message.queue_id)
         key = None if message is None else state.delivered_as(message)
         if key is not None:
             met[key] += 1
@@ -283,10 +289,17 @@ class Delivery:
             ready = batch[self._done]
             if ready.message is not None and ready.stored is None:
                 status = refused.get(ready.position)
-                if status is None or not state.is_final(status, ready.message):
+                if status is None or not state.is_final(status):
                     self._is_warm = True
                     self._answers.clear()
                     return False
+                if not ready.refused:
+                    ready.message = state.letter_of(ready.message, ready.topic, now)
+                    ready.refused = status.name
+                    self._is_warm = True
+                    self._answers.clear()
+                    return True
+                state.lose(f"a message for {ready.topic} can be stored nowhere: {status.name}")
             self._pass(ready, now)
         self._answers.clear()
         batch.clear()
@@ -306,6 +319,8 @@ class Delivery:
         state.cursor = cursor
         self._done = done
         delivered = stored is not None and not ready.is_rolled
+        if stored is not None and ready.refused:
+            state.kept(ready.topic, ready.refused)
         if stored is not None and ready.message is not None:
             if ready.is_rolled:
                 state.metrics.rolled += 1

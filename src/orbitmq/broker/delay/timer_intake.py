@@ -76,7 +76,7 @@ class Intake:
     def run(self, now: int) -> bool:
         """Takes in a slice. True if there is more."""
         if self._at_once is not None:
-            self._passed(self._at_once)
+            self._passed(self._at_once, now)
         if self._written is None:
             self._written = self._write_slice(now)
         return self._written is not None and self._commit(self._written, now)
@@ -141,8 +141,8 @@ class Intake:
         """Takes in the messages at the start of a slice that need nothing but a unit; how many."""
         state = self._state
         store, files = state.store, state.files
-        entries = store.units(TIMER_TOPIC, 0, units.following, count)
-        writer = store.reserve(now) if entries else None
+        entries = store.lookup.units(TIMER_TOPIC, 0, units.following, count)
+        writer = store.appending.reserve(now) if entries else None
         if writer is None:
             return 0
         plain = plain_units(
@@ -260,6 +260,10 @@ class Intake:
             return False
         state = self._state
         message = waited(record, AT_ONCE, now)
+        if message is not None and state.destinations.is_gone(message.topic, record.physical_offset):
+            message = None
+        if message is not None:
+            message.queue_id = state.destinations.queue_of(message.topic, message.queue_id)
         key = None if message is None else state.delivered_as(message)
         following = queue_offset + 1
         if message is None or key is not None:
@@ -268,10 +272,10 @@ class Intake:
                 state.met(key)
             return True
         at_once = self._at_once = _AtOnce(message, following)
-        state.store.append_many([message], now, at_once.answers)
-        return self._passed(at_once)
+        state.into.append_many([message], now, at_once.answers)
+        return self._passed(at_once, now)
 
-    def _passed(self, at_once: _AtOnce) -> bool:
+    def _passed(self, at_once: _AtOnce, now: int) -> bool:
         """Takes account of what the store said. True if the message is dealt with."""
         state, message = self._state, at_once.message
         status = at_once.answers[0].status if at_once.answers else None
@@ -284,7 +288,17 @@ class Intake:
             state.metrics.passed(message.topic)
             return True
         self._at_once = None
-        return status is not None and state.is_final(status, message)
+        if status is None or not state.is_final(status):
+            return False
+        (stored,) = state.into.append_many([state.letter_of(message, message.topic, now)], now, [])
+        if stored.status is PutStatus.PUT_OK:
+            state.kept(message.topic, status.name)
+        elif state.is_final(stored.status):
+            state.lose(f"a message for {message.topic} can be stored nowhere: {stored.status.name}")
+        else:
+            return False
+        state.queue_offset = at_once.following
+        return True
 
 
 class NewUnits:

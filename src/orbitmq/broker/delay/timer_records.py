@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from orbitmq.broker.copied_properties import MAX_COPIED_PROPERTIES_BYTES
 from orbitmq.protocol.handles.recall import RecallHandle
+from orbitmq.protocol.lite_topics import named_lmqs
 from orbitmq.protocol.names import REAL_QUEUE_ID, REAL_TOPIC, RETRY_PREFIX, TIMER_DEL_UNIQKEY, TIMER_OUT_MS
-from orbitmq.protocol.records.message import MAX_PROPERTIES_BYTES, StoredMessage
+from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.records.properties import find_property
 from orbitmq.store import PendingMessage
 from orbitmq.store.timer.recovery import Identity, identity
@@ -54,7 +56,7 @@ def waited(record: StoredMessage, enqueued_ms: int, now: int, *, roll: bool = Fa
     if properties and not properties.endswith(b"\x02"):
         properties += b"\x02"
     # A message that has no room for them goes without.
-    if len(properties) + len(own) <= MAX_PROPERTIES_BYTES:
+    if len(properties) + len(own) <= MAX_COPIED_PROPERTIES_BYTES:
         properties += own
     return PendingMessage(
         topic,
@@ -68,6 +70,8 @@ def waited(record: StoredMessage, enqueued_ms: int, now: int, *, roll: bool = Fa
         0,
         record.body,
         properties,
+        copy_of=record.physical_offset,
+        lmqs=() if roll else named_lmqs(properties),
     )
 
 

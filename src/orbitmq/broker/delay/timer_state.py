@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from orbitmq.broker.delay.destinations import Destinations
 from orbitmq.broker.delay.timer_metrics import TimerMetrics
 from orbitmq.broker.delay.timer_records import identity_of
 from orbitmq.broker.delay.timer_slot import OpenSlot
+from orbitmq.broker.delay.undelivered import Undelivered
+from orbitmq.broker.stats.passed_over import DEAD_LETTER, PassedOver
 from orbitmq.protocol.names import REVIVE_TOPIC_PREFIX, TIMER_TOPIC
 from orbitmq.protocol.records.message import StoredMessage
-from orbitmq.store import Appended, PendingMessage, PutStatus
-from orbitmq.store.log.log_writer import LogWriter
+from orbitmq.store import FINAL_REFUSALS, Appended, MessageStore, PendingMessage, PutStatus
 from orbitmq.store.option_rows import StoreSettings
 from orbitmq.store.timer.files import TimerFiles
 from orbitmq.store.timer.log import NO_UNIT
@@ -22,32 +24,16 @@ from orbitmq.store.timer.recovery import Identity
 
 log = logging.getLogger(__name__)
 
+KIND = "timers"
 
-class TimerStore(Protocol):
-    """The part of the message store that timers need."""
 
-    @property
-    def timers(self) -> TimerFiles | None: ...
-    @property
-    def durable_offset(self) -> int: ...
-    @property
-    def max_physical(self) -> int: ...
-    @property
-    def last_timestamp_ms(self) -> int: ...
-    def min_offset(self, topic: str, queue_id: int) -> int: ...
-    def max_offset(self, topic: str, queue_id: int) -> int: ...
-    def queue_end(self, topic: str, queue_id: int) -> int: ...
-    def physical_offset_of(
-        self, topic: str, queue_id: int, queue_offset: int
-    ) -> tuple[int, int, int] | None: ...
-    def message_at(self, physical_offset: int, size: int) -> StoredMessage | None: ...
-    def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> bytes: ...
-    def reserve(self, now_ms: int) -> LogWriter | None: ...
-    def is_resident(self, physical_offset: int, size: int) -> bool: ...
-    def read_cold(self, physical_offset: int, size: int) -> None: ...
+class Appends(Protocol):
+    """A place for messages that are due: the store, or another master's."""
+
     def append_many(
         self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended]
-    ) -> list[Appended]: ...
+    ) -> list[Appended]:
+        """Answers for the first messages, as many as are stored; the rest is to be asked for again."""
 
 
 def is_of_pop(topic: str) -> bool:
@@ -66,7 +52,9 @@ class TimerState:
     """One broker's timers, where there are files for them."""
 
     settings: StoreSettings
-    store: TimerStore
+    store: MessageStore
+    into: Appends
+    """Takes the messages that are due."""
     files: TimerFiles
     metrics: TimerMetrics
     stats: TimerStats
@@ -99,7 +87,12 @@ class TimerState:
     elsewhere: tuple[int, int] = (0, 0)
     """Messages before this physical offset that are due until this time, in ms, were delivered by a slave
     that acted for this broker."""
+    left_elsewhere: Container[int] = ()
+    """Physical offsets of those that it could not send on."""
     complaint: str = ""
+    undelivered: Undelivered = field(default_factory=Undelivered)
+    passed_over: PassedOver = field(default_factory=PassedOver)
+    destinations: Destinations = field(default_factory=Destinations)
 
     def __post_init__(self) -> None:
         start = self.files.start
@@ -121,7 +114,7 @@ class TimerState:
     def was_delivered_elsewhere(self, record: StoredMessage, due_ms: int, topic: str) -> bool:
         """True for a message that a slave has delivered."""
         log_end, to_ms = self.elsewhere
-        if record.physical_offset >= log_end:
+        if record.physical_offset >= log_end or record.physical_offset in self.left_elsewhere:
             return False
         return self.was_revived_elsewhere(record) if is_of_pop(topic) else due_ms <= to_ms
 
@@ -137,7 +130,7 @@ class TimerState:
 
     def message_at(self, physical_offset: int, size: int) -> StoredMessage | None:
         """A message of the timer topic; None if it cannot be read."""
-        found = self.store.message_at(physical_offset, size)
+        found = self.store.lookup.message_at(physical_offset, size)
         return found if found is not None and found.topic == TIMER_TOPIC else None
 
     def delivered_as(self, message: PendingMessage) -> Identity | None:
@@ -167,13 +160,20 @@ class TimerState:
             self.delivered_from = max(self.durable_needed, self.store.durable_offset)
         return self.delivered_from
 
-    def is_final(self, status: PutStatus, message: PendingMessage) -> bool:
+    def is_final(self, status: PutStatus) -> bool:
         """True if a message that was not stored never will be."""
-        if status in (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED):
-            self.lose(f"a message for {message.topic} cannot be stored: {status.name}")
+        if status in FINAL_REFUSALS:
             return True
         self.complain(f"timers wait for the store: {status.name}")
         return False
+
+    def letter_of(self, message: PendingMessage, topic: str, now: int) -> PendingMessage:
+        """The dead letter of a message that cannot be stored in the topic that it is for."""
+        return self.undelivered.letter(message, topic, now)
+
+    def kept(self, topic: str, why: str) -> None:
+        """Notes that a message for a topic is a dead letter now."""
+        self.passed_over.note(KIND, DEAD_LETTER, f"a message for {topic}", why)
 
     def lose(self, what: str) -> None:
         """Counts and names a message that will not be delivered."""

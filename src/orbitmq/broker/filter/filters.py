@@ -236,7 +236,8 @@ class FilterTable:
             yield from groups.values()
 
     def tend(self, subscription_of: Callable[[str, str], SubscriptionData | None], now: int) -> None:
-        """Notes whose group is gone, and forgets those that are dead for too long. Call every 10 s.
+        """Notes whose group is gone, and forgets those that are dead for too long. Call every 10 s. A filter
+        whose member has gone makes room for that of the group's present members.
 
         `subscription_of` gives the present subscription of a group to a topic.
         """
@@ -247,6 +248,9 @@ class FilterTable:
                 if subscription is None or is_tag_type(subscription.expression_type):
                     data.dead_time = max(now, data.born_time)
                     self._mark()
+                elif not self._is_same(known, subscription):
+                    self._forget(known)
+                    self._register(data.consumer_group, subscription, now)
             elif now - data.dead_time >= self._settings.filter_data_clean_time_span:
                 self._forget(known)
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from itertools import groupby
 from operator import attrgetter
 
-from orbitmq.broker.ha.epochs import Epochs
-from orbitmq.broker.ha.following import Following, Replica
+from orbitmq.broker.ha.following import Following
+from orbitmq.broker.role.epochs import Epochs
 from orbitmq.protocol.epoch_replication import Answer, Epoch, MasterReader, encode_handshake, encode_report
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.replication import BadStream
+from orbitmq.store.replica.replica_log import ReplicaLog
 
 
 class LogsDiverged(OrbitError):
@@ -28,7 +29,7 @@ class EpochFollowing(Following):
 
     def __init__(
         self,
-        replica: Replica,
+        replica: ReplicaLog,
         master: str,
         now: int,
         *,
@@ -90,7 +91,7 @@ class EpochFollowing(Following):
                 f"the master {self.master} is in epoch {newest}, and epoch {self._least_epoch} has begun: "
                 "another broker was elected since"
             )
-        end = self._replica.replica_end
+        end = self._replica.end
         if end and self._epochs.entries:
             common = self._epochs.common_end(end, answer.epochs, answer.log_end)
             if common is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from orbitmq.broker.ha.epochs import Epochs
-from orbitmq.broker.ha.links import Send, SlaveLink
+from orbitmq.broker.role.epochs import Epochs
+from orbitmq.broker.role.links import Send, SlaveLink
 from orbitmq.protocol.epoch_replication import MAX_PIECE_BYTES, SlaveReader, encode_answer, encode_header
 from orbitmq.protocol.replication import BadStream
 

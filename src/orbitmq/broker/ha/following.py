@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from orbitmq.protocol.replication import BadStream, Buffer, PieceReader, encode_report
-
-
-class Replica(Protocol):
-    """The slave's log."""
-
-    @property
-    def replica_end(self) -> int:
-        """The physical offset behind everything received, a record that is not whole included."""
-
-    def append_raw(self, physical_offset: int, data: Buffer) -> None:
-        """Appends bytes of the master's log. Raises NotTheMasters."""
-
-    def drop_partial_record(self) -> None:
-        """Forgets the beginning of a record whose rest has not come."""
+from orbitmq.store.replica.replica_log import ReplicaLog
 
 
 class Following:
     """One connection to the master. Times are in ms; what it gives to send goes to the master at once."""
 
-    def __init__(self, replica: Replica, master: str, now: int) -> None:
-        replica.drop_partial_record()
+    def __init__(self, replica: ReplicaLog, master: str, now: int) -> None:
+        replica.drop_partial()
         self._replica = replica
         self.master = master
         self.last_heard_ms = now
@@ -64,12 +50,12 @@ class Following:
         for physical_offset, data in _joined(pieces):
             self._check(physical_offset)
             if data:
-                self._replica.append_raw(physical_offset, data)
+                self._replica.append(physical_offset, data)
                 self._count(len(data), now)
         self.heartbeats += sum(not data for _, data in pieces)
 
     def _check(self, physical_offset: int) -> None:
-        end = self._replica.replica_end
+        end = self._replica.end
         if end and physical_offset != end:
             raise BadStream(
                 f"the master {self.master} sends its log from {physical_offset} on, and here it ends at {end}"

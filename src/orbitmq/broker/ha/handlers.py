@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.broker.ha.epochs import Epochs
 from orbitmq.broker.ha.options import ControllerModeOptions
-from orbitmq.broker.ha.role import RoleRequests
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.registry import handlers
+from orbitmq.broker.role.epochs import Epochs
+from orbitmq.broker.role.role import RoleRequests
+from orbitmq.broker.role.state import RoleState
 from orbitmq.handling.call import Call
 from orbitmq.protocol.bodies.ha import EpochEntry, EpochEntryCache
 from orbitmq.protocol.codes import ResponseCode
@@ -25,6 +26,7 @@ class ControllerTables:
     identity: BrokerIdentity
     settings: ControllerModeOptions
     epochs: Epochs
+    role: RoleState
     role_requests: RoleRequests
     store: MessageStore
 
@@ -58,7 +60,10 @@ def get_broker_epoch_cache(tables: ControllerTables, call: Call[GetBrokerEpochCa
 def notify_broker_role_changed(
     tables: ControllerTables, call: Call[NotifyBrokerRoleChanged], now: int
 ) -> Reply:
-    """Has the controller asked for the role. The notice itself counts for nothing: anybody may send one."""
+    """Has the controller asked for the role. Anybody may send a notice: it gives no role, and ends only that
+    of a master that hears no controller.
+    """
     _need_controller_mode(tables.settings)
+    tables.role.note_epoch(call.request.master_epoch)
     tables.role_requests.has_news = True
     return Void()

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.options import Long, RefusedValue, Settings, option, without_effect
+from orbitmq.broker.role.role import SLAVE
+from orbitmq.options import Long, RefusedValue, Settings, option
 
-_OWNER = "MessageStoreConfig"
-SLAVE = "SLAVE"
-ASYNC_MASTER = "ASYNC_MASTER"
-SYNC_MASTER = "SYNC_MASTER"
 HA_DISTANCE = 1
 """Distance of a broker's port for slaves from its own, unless haListenPort names another one."""
 
@@ -256,9 +253,19 @@ class ControllerModeOptions(Settings, owner="BrokerConfig"):
     controller_heart_beat_timeout_mills: Long = option(
         10_000,
         "Time without a heartbeat after which the controller replaces this broker as master. A master "
-        "that no controller answers stops acknowledging after nine tenths of it.",
+        "that no controller answers stops acknowledging after nine tenths of it. OrbitMQ's controllers take "
+        "60000 at most.",
         unit="ms",
         minimum=100,
+    )
+    enable_blind_master: bool = option(
+        False,
+        "A master that no controller answers stays in the routes, and goes on acknowledging what all members "
+        "hold who may be elected. Not safe with a member whose data folder was copied, emptied or cut by a "
+        "power failure meanwhile, nor with a consensus store that was restored or cleaned: see "
+        "docs/operate/failover.md. Set it at all brokers of a group alike; with authenticationEnabled it "
+        "needs haAuthenticationEnable.",
+        owner="",
     )
     broker_election_priority: int = option(
         2_147_483_647,
@@ -276,7 +283,26 @@ class ControllerModeOptions(Settings, owner="BrokerConfig"):
                     "the in-sync set is a controller's: set enableControllerMode, else inSyncReplicas",
                     self.sources.get("allAckInSyncStateSet", "settings"),
                 )
+            if self.enable_blind_master:
+                raise RefusedValue(
+                    "enableBlindMaster",
+                    True,
+                    "without enableControllerMode no controller elects masters: leave it off",
+                    self.sources.get("enableBlindMaster", "settings"),
+                )
             return
+        if (
+            self.enable_blind_master
+            and getattr(self, "authentication_enabled", False)
+            and not getattr(self, "ha_authentication_enable", False)
+        ):
+            raise RefusedValue(
+                "enableBlindMaster",
+                True,
+                "with authenticationEnabled, slaves have to sign in before their word counts: set "
+                "haAuthenticationEnable",
+                self.sources.get("enableBlindMaster", "settings"),
+            )
         if not self.controller_addr:
             raise RefusedValue(
                 "controllerAddr",
@@ -291,18 +317,3 @@ class ControllerModeOptions(Settings, owner="BrokerConfig"):
                 "a controller elects another master, so no slave acts for it: set one of the two",
                 self.sources.get("enableSlaveActingMaster", "settings"),
             )
-
-
-REPLICATION_ROWS = [
-    *without_effect(
-        "a slave gets all of its master's log, and counts in the in-sync set",
-        _OWNER,
-        ("totalReplicas", "int", 1),
-        ("syncMasterFlushOffsetWhenStartup", "boolean", False),
-        ("maxChecksumRange", "long", 1_073_741_824),
-        ("maxSlaveResendLength", "long", 268_435_456),
-        ("syncFromLastFile", "boolean", False),
-        ("asyncLearner", "boolean", False),
-    ),
-]
-"""Rows of replication that change nothing."""

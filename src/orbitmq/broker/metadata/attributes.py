@@ -26,6 +26,10 @@ class Attribute:
     """The values that have their effect here; another one of Apache's is refused. Empty: all have it."""
     missing: str = ""
     """The unsupported feature, for that refusal."""
+    any_text: bool = False
+    """True if every value is accepted."""
+    fold_case: bool = False
+    """True if capital and small letters count alike."""
 
     @property
     def what_is_accepted(self) -> str:
@@ -36,8 +40,10 @@ class Attribute:
 
     def accepts(self, value: str) -> bool:
         """True if `value` may be stored."""
+        if self.any_text:
+            return True
         if self.values:
-            return value in self.values
+            return value in self.values or (self.fold_case and value.lower() in self.values)
         try:
             return self.low <= int(value) <= self.high
         except ValueError:
@@ -57,14 +63,25 @@ TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
     ),
     "message.type": Attribute(
         True,
-        ("UNSPECIFIED", "MIXED", "TRANSACTION", "PRIORITY", "FIFO", "DELAY", "NORMAL"),
+        ("UNSPECIFIED", "MIXED", "TRANSACTION", "PRIORITY", "FIFO", "DELAY", "NORMAL", "LITE"),
     ),
     "reserve.time": Attribute(
         True, low=-1, high=LONG_MAX, works=("-1",), missing="retention by topic (tiered storage)"
     ),
+    "lite.topic.expiration": Attribute(True, low=-1, high=43_200),
 }
 
-GROUP_ATTRIBUTES: Mapping[str, Attribute] = {"priority.factor": Attribute(True, low=0, high=100)}
+_BOOLEAN = Attribute(True, ("true", "false"), fold_case=True)
+GROUP_ATTRIBUTES: Mapping[str, Attribute] = {
+    "priority.factor": Attribute(True, low=0, high=100),
+    "lite.bind.topic": Attribute(True, any_text=True),
+    "lite.sub.model": Attribute(True, ("Shared", "Exclusive")),
+    "lite.sub.reset.offset.exclusive": _BOOLEAN,
+    "lite.sub.reset.offset.unsubscribe": _BOOLEAN,
+    "lite.sub.client.quota": Attribute(True, low=-1, high=2**31 - 1),
+    "lite.sub.client.max.event.cnt": Attribute(True, low=10, high=LONG_MAX),
+    "lite.sub.wildcard": Attribute(True, any_text=True),
+}
 
 
 def parse_attributes(text: str | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from orbitmq.broker.options import BrokerSettings
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from orbitmq.protocol.bodies.version import DataVersion
-from orbitmq.protocol.names import SYSTEM_GROUP_PREFIX
+from orbitmq.protocol.names import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS
 from orbitmq.protocol.schema.fastjson import write_pretty
 from orbitmq.protocol.schema.json_body import require_member
 
@@ -92,7 +92,7 @@ class GroupTable:
 
     def add_system_groups(self, now: int) -> None:
         """Makes the groups that every broker has, where they are missing. Call once, after `load_text`."""
-        for group in names.SYSTEM_GROUPS:
+        for group in SYSTEM_GROUPS:
             if group not in self.by_name:
                 self.put(SubscriptionGroupConfig(group_name=group), now)
 

@@ -19,6 +19,8 @@ class BrokerIdentity:
     """`host:port` under which slaves reach it (brokerIP2 and haListenPort)."""
     host: bytes
     """The packed storeHost of records written here: 4 or 16 bytes of IP, then the port as i32."""
+    version: str = ""
+    """OrbitMQ's own version; brokers tell clients that of the protocol."""
 
     @property
     def is_master(self) -> bool:

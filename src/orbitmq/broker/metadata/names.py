@@ -1,4 +1,4 @@
-"""The broker's word on names: refusals for those that may not be, and the groups it has from the start."""
+"""The broker's word on names: refusals for those that may not be."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import (
     HALF_TOPIC,
+    LMQ_PREFIX,
     NO_SEND_TOPICS,
     ROCKSDB_HALF_TOPIC,
-    TOOLS_GROUP,
-    TRANSACTION_GROUP,
     IllegalName,
     check_group,
     check_topic,
@@ -17,21 +16,14 @@ from orbitmq.protocol.names import (
 
 HALF_TOPICS = frozenset({HALF_TOPIC, ROCKSDB_HALF_TOPIC})
 
-SYSTEM_GROUPS = (
-    TOOLS_GROUP,
-    "FILTERSRV_CONSUMER",
-    "SELF_TEST_C_GROUP",
-    "CID_ONS-HTTP-PROXY",
-    "CID_ONSAPI_PULL",
-    "CID_ONSAPI_PERMISSION",
-    "CID_ONSAPI_OWNER",
-    TRANSACTION_GROUP,
-)
-"""Groups that every broker has from the start."""
-
 
 def check_topic_name(topic: str | None) -> None:
     """Raises Refused (INVALID_PARAMETER) unless `topic` may be the name of a topic."""
+    if topic is not None and topic.startswith(LMQ_PREFIX):
+        raise Refused(
+            ResponseCode.INVALID_PARAMETER,
+            f"{topic} is a light message queue: send to a topic, and name it there",
+        )
     try:
         check_topic(topic)
     except IllegalName as error:

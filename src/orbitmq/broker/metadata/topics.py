@@ -7,7 +7,7 @@ topic for registration.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from orbitmq.broker.metadata.attributes import TOPIC_ATTRIBUTES, alter, without_effect
 from orbitmq.broker.metadata.identity import BrokerIdentity
@@ -28,7 +28,9 @@ from orbitmq.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE, Response
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import (
     AUTO_CREATE_TOPIC,
+    LMQ_PREFIX,
     REPLY_TOPIC_SUFFIX,
+    REVIVE_TOPIC_PREFIX,
     SCHEDULE_TOPIC,
     SYSTEM_TOPIC_PREFIX,
     SYSTEM_TOPICS,
@@ -66,17 +68,25 @@ class TopicTable:
         """Topics that clients have made and that are in no file yet: who sends to them waits for it."""
         self.changed: set[str] = set()
         """Topics that changed or went, of which the name servers have to hear."""
+        self.on_made: Callable[[str], None] = lambda topic: None
+        """Told of topics that were not there before."""
         self._system: set[str] = set(SYSTEM_TOPICS)
         self._texts: TextLog[str] = TextLog(lambda name, text: text)
         self._wire_texts = EntryTexts(on_wire)
 
     def get(self, topic: str) -> TopicConfig | None:
-        """The config of a topic, or None."""
-        return self.by_name.get(topic)
+        """The config of a topic, or None. A light message queue counts as a topic with one queue."""
+        config = self.by_name.get(topic)
+        if config is None and topic.startswith(LMQ_PREFIX) and self._settings.enable_lmq:
+            return TopicConfig(topic, 1, 1, PERM_READ | PERM_WRITE)
+        return config
 
     def put(self, config: TopicConfig, now: int) -> None:
         """Adds or replaces a topic."""
+        is_new = config.topic_name not in self.by_name
         self.by_name[config.topic_name] = config
+        if is_new:
+            self.on_made(config.topic_name)
         self._note(config.topic_name, now)
 
     def delete(self, topic: str, now: int) -> bool:
@@ -150,9 +160,18 @@ class TopicTable:
         unit_sub: bool = False,
         order: bool | None = None,
     ) -> TopicConfig:
-        """The topic, made with these figures if it is missing; `order`, when given, is brought up to date."""
+        """The topic, made with these figures if it is missing, and with more queues if it has fewer; `order`,
+        when given, is brought up to date.
+
+        A topic is never made smaller: its last queues may hold messages.
+        """
         config = self.by_name.get(topic)
         if config is not None:
+            if min(config.read_queue_nums, config.write_queue_nums) < queue_nums:
+                config.read_queue_nums = max(config.read_queue_nums, queue_nums)
+                config.write_queue_nums = max(config.write_queue_nums, queue_nums)
+                self._note(topic, now)
+                self.dirty_names.add(topic)
             if order is not None and config.order != order:
                 config.order = order
                 self._note(topic, now)
@@ -235,7 +254,7 @@ class TopicTable:
             ("OFFSET_MOVED_EVENT", 1, full),
             (SCHEDULE_TOPIC, SCHEDULE_QUEUES, full),
             (f"{identity.cluster}_{REPLY_TOPIC_SUFFIX}", 1, full),
-            (f"rmq_sys_REVIVE_LOG_{identity.cluster}", settings.revive_queue_num, full),
+            (f"{REVIVE_TOPIC_PREFIX}{identity.cluster}", settings.revive_queue_num, full),
             (f"rmq_sys_SYNC_BROKER_MEMBER_{identity.name}", 1, PERM_INHERIT),
             ("RMQ_SYS_TRANS_HALF_TOPIC", 1, full),
             ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1, full),
@@ -256,7 +275,8 @@ class TopicTable:
             wanted.append(("rmq_sys_wheel_timer", 1, full))
         for topic, queues, perm in wanted:
             self._system.add(topic)
-            if topic not in self.by_name:
+            # Pops write to as many revive queues as the option says: all of them have to be read.
+            if topic not in self.by_name or topic.startswith(REVIVE_TOPIC_PREFIX):
                 self.ensure(topic, queues, now, perm=perm)
         # No crash loses these: every start makes them.
         self.note_saved()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.client.outbox import Outbox
-from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.snapshots import with_items
@@ -15,6 +14,7 @@ from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable, Queues
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
+from orbitmq.broker.role.state import RoleState
 from orbitmq.handling.call import Call, Result, Warm, in_turns, off_loop
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.handling.saving import after_saving
@@ -59,7 +59,7 @@ class OffsetTables:
     store: MessageStore
     outbox: Outbox
     dirty_tables: DirtyTables
-    replication: Replication
+    role: RoleState
 
 
 @handlers(QueryConsumerOffset)
@@ -73,7 +73,7 @@ def query_consumer_offset(tables: OffsetTables, call: Call[QueryConsumerOffset],
     topic, queue_id = request.topic, request.queue_id
     is_new = tables.offsets.get(request.consumer_group, topic, queue_id) < 0
     if is_new and request.set_zero_if_not_found is not False:
-        cold = tables.store.cold_unit(topic, queue_id, 0)
+        cold = tables.store.reader.cold_unit(topic, queue_id, 0)
         if cold is not None:
             return once_warm(Warm(*cold), lambda later: _offset_of(tables, request), now)
     return _offset_of(tables, request)
@@ -109,7 +109,7 @@ def update_consumer_offset(tables: OffsetTables, call: Call[UpdateConsumerOffset
     if tables.topics.get(topic) is None:
         raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
     tables.offsets.commit(group, topic, request.queue_id, request.commit_offset, now)
-    if tables.replication.is_slave:
+    if tables.role.is_slave:
         tables.offsets.for_master[group, topic, request.queue_id] = request.commit_offset
     return Void()
 

@@ -20,6 +20,9 @@ from orbitmq.protocol.schema.json_body import require_member
 UPDATES_PER_VERSION = 500
 """A new DataVersion every so many commits (consumerOffsetUpdateVersionStep)."""
 
+MOST_OF_DELETED = 10_000
+"""Groups with a topic that was deleted, of which it is remembered that they read it."""
+
 Queues = dict[int, int]
 
 
@@ -31,10 +34,14 @@ IsGone = Callable[[str, str], bool]
 """True if a topic and a group are among those that are gone."""
 
 
+PLAIN_FILE, LMQ_FILE = "consumerOffset.json", "lmqConsumerOffset.json"
+"""Names of the file; Apache's brokers have the second one where they serve light message queues."""
+
+
 class OffsetTable:
     """The offsets of all groups. An offset is the queue offset of the next message to consume."""
 
-    FILE = "consumerOffset.json"
+    FILE = PLAIN_FILE
     NAME = "offsets"
 
     def __init__(
@@ -44,6 +51,8 @@ class OffsetTable:
         self._stored: dict[str, dict[str, Queues]] = {}
         self._resets: dict[tuple[str, str], Queues] = {}
         self._pulled: dict[tuple[str, str], Queues] = {}
+        self._of_deleted: dict[tuple[str, str], set[int]] = {}
+        """Groups, topics that were deleted, and the queues which the groups read then."""
         self._changed: dict[tuple[str, str], None] = {}
         """Groups and topics whose stored offsets are other ones than at the last snapshot."""
         self._offset_texts: TextLog[Queues] = TextLog(_member)
@@ -166,8 +175,14 @@ class OffsetTable:
         self._dirty_tables.mark(self.NAME)
 
     def remove_topic(self, topic: str, now: int) -> None:
-        """Forgets the offsets that all groups have on a topic."""
+        """Forgets the offsets that all groups have on a topic. If it is made again, `begin_anew` says that
+        they begin at its start.
+        """
         found = False
+        for group in {*self.groups_of(topic), *(group for group, name in self._pulled if name == topic)}:
+            self._of_deleted[group, topic] = set(self.positions(group, topic))
+        while len(self._of_deleted) > MOST_OF_DELETED:
+            del self._of_deleted[next(iter(self._of_deleted))]
         for group in list(self._stored):
             topics = self._stored[group]
             if topics.pop(topic, None) is not None:
@@ -179,6 +194,15 @@ class OffsetTable:
             self.version.next(now)
             self._dirty_tables.mark(self.NAME)
         self._forget(lambda key: key[1] == topic)
+
+    def begin_anew(self, topic: str, is_running: Callable[[str], bool]) -> None:
+        """Sends groups that run, and read a topic of this name before it was deleted, to the start of the new
+        one: where they are now means nothing there, and all its messages are new to them.
+        """
+        for group, name in [key for key in self._of_deleted if key[1] == topic]:
+            queues = self._of_deleted.pop((group, name))
+            if is_running(group):
+                self._resets.setdefault((group, name), {}).update(dict.fromkeys(queues, 0))
 
     def topics_of(self, group: str) -> set[str]:
         """The topics a group has offsets for."""
@@ -225,10 +249,12 @@ class OffsetTable:
         self._changed.clear()
         groups = self._group_texts.snapshot(self._topics_of)
         offsets = self._offset_texts.snapshot(self._queues_of)
+        lmq = {"lmqOffsetTable": "{}"} if self.FILE == LMQ_FILE else {}
         return lambda: document_text(
             {
                 "dataVersion": version,
                 "groupTopicMap": map_text(groups()),
+                **lmq,
                 "offsetTable": map_text(offsets()),
             }
         )

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Protocol
 
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.offset.offsets import OffsetTable, Queues
 from orbitmq.broker.offset.options import UpkeepOptions
 from orbitmq.protocol.names import SYSTEM_GROUP_PREFIX
+from orbitmq.store import MessageStore
 
 SLOW_READERS_INTERVAL_MS = 3 * 60_000
 EXPIRED_OFFSETS_INTERVAL_MS = 60 * 60_000
@@ -25,18 +25,6 @@ PAIRS_AT_ONCE = 64
 """Groups with a topic that are looked at before others have a turn: a ms or so."""
 
 log = logging.getLogger(__name__)
-
-
-class UpkeepStore(Protocol):
-    """First offsets of queues, and physical offsets of their messages."""
-
-    def min_offset(self, topic: str, queue_id: int) -> int: ...
-    def max_offset(self, topic: str, queue_id: int) -> int: ...
-    def physical_offset_of(
-        self, topic: str, queue_id: int, queue_offset: int
-    ) -> tuple[int, int, int] | None: ...
-    @property
-    def max_physical(self) -> int: ...
 
 
 class _Rounds:
@@ -77,7 +65,7 @@ class SlowReaders(_Rounds):
     """
 
     def __init__(
-        self, settings: UpkeepOptions, groups: GroupTable, offsets: OffsetTable, store: UpkeepStore
+        self, settings: UpkeepOptions, groups: GroupTable, offsets: OffsetTable, store: MessageStore
     ) -> None:
         super().__init__()
         self._settings = settings
@@ -134,7 +122,7 @@ class ExpiredOffsets(_Rounds):
     """The offsets of groups that have left a topic, and all of whose messages since then are gone."""
 
     def __init__(
-        self, settings: UpkeepOptions, clients: ClientTable, offsets: OffsetTable, store: UpkeepStore
+        self, settings: UpkeepOptions, clients: ClientTable, offsets: OffsetTable, store: MessageStore
     ) -> None:
         super().__init__()
         self._settings = settings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.acks import PopAcks, read_handle
@@ -13,6 +13,7 @@ from orbitmq.broker.pop.acks_cy import handle_acks
 from orbitmq.broker.pop.polling import HeldCalls
 from orbitmq.broker.pop.pops import LONGEST_INVISIBLE_MS
 from orbitmq.broker.registry import handlers
+from orbitmq.broker.role.promise import Promise
 from orbitmq.handling.call import Call, Durable, HandledFrames, Outcome, Peer, Result, Wait, in_turns
 from orbitmq.protocol.bodies.pop import BatchAck
 from orbitmq.protocol.codes import ResponseCode
@@ -36,6 +37,26 @@ MOST_BITS = 1 << 16
 """An acknowledgement of several messages names none further from its check point's start than this."""
 
 
+class LiteAcks(Protocol):
+    """The part that lite topics have in acknowledgements."""
+
+    def acknowledge(
+        self, group: str, topic: str, lite_topic: str, queue_offset: int, handle: PopHandle, now: int
+    ) -> None: ...
+    def hide(
+        self,
+        group: str,
+        topic: str,
+        lite_topic: str,
+        queue_offset: int,
+        invisible_ms: int,
+        handle: PopHandle,
+        *,
+        suspend: bool,
+        now: int,
+    ) -> tuple[int, int]: ...
+
+
 @dataclass(slots=True)
 class PopAckTables:
     """Tables of acknowledgements."""
@@ -43,6 +64,7 @@ class PopAckTables:
     identity: BrokerIdentity
     settings: BrokerSettings
     pop_acks: PopAcks
+    lite_pops: LiteAcks
     held_pops: HeldCalls
     held_notices: HeldCalls
     store: MessageStore
@@ -57,6 +79,11 @@ def ack_message(tables: PopAckTables, call: Call[AckMessage], now: int) -> Resul
     request = call.request
     tables.pop_acks.check_queue(request.topic, request.queue_id)
     handle = _handle(request.extra_info, request.queue_id)
+    if request.lite_topic:
+        tables.lite_pops.acknowledge(
+            request.consumer_group, request.topic, request.lite_topic, request.offset, handle, now
+        )
+        return Void()
     end_offset = tables.pop_acks.acknowledge(
         request.consumer_group, request.topic, request.offset, handle, now
     )
@@ -69,7 +96,7 @@ def handle_ack_frames(tables: PopAckTables, data: bytes, peer: Peer, now: int) -
 
     The rest goes through `ack_many`, with the same result.
     """
-    writer = tables.store.reserve(now)
+    writer = tables.store.appending.reserve(now)
     if writer is None:
         return None
     try:
@@ -84,10 +111,10 @@ def handle_ack_frames(tables: PopAckTables, data: bytes, peer: Peer, now: int) -
         by_code = {AckMessage.CODE: (handled.answered, 0)}
         result = HandledFrames(handled.end, handled.answers, handled.answered, by_code, durable, deadline)
     except BaseException:
-        tables.store.rollback(writer)
+        tables.store.appending.rollback(writer)
         raise
     # A failure before it has stored nothing, and behind it nothing fails.
-    tables.store.commit(writer)
+    tables.store.appending.commit(writer)
     tables.pop_acks.stored(handled.pops)
     peer.version = handled.version
     peer.language = LANGUAGE_CODES.get(handled.language, LANGUAGE_OTHER)
@@ -117,6 +144,9 @@ def ack_many(
         try:
             request = AckMessage.from_command(command)
             topic, group, offset = request.topic, request.consumer_group, request.offset
+            if request.lite_topic:
+                results[place] = ack_message(tables, Call(request, command, peer), now)
+                continue
             # Handles of one pop differ in their last field, the message's own offset.
             own, _, last = request.extra_info.rpartition(" ")
             pop = pops.get((topic, group, own))
@@ -222,6 +252,22 @@ def change_message_invisibletime(
         )
     tables.pop_acks.check_queue(request.topic, request.queue_id)
     handle = _handle(request.extra_info, request.queue_id)
+    if request.lite_topic:
+        pop_time, invisible_ms = tables.lite_pops.hide(
+            request.consumer_group,
+            request.topic,
+            request.lite_topic,
+            request.offset,
+            request.invisible_time,
+            handle,
+            suspend=bool(request.suspend),
+            now=now,
+        )
+        return InvisibletimeReply(
+            pop_time=pop_time,
+            invisible_time=invisible_ms,
+            revive_qid=handle.revive_queue_id if pop_time else 0,
+        )
     hidden = tables.pop_acks.hide(
         request.consumer_group, request.topic, request.offset, request.invisible_time, handle, now
     )

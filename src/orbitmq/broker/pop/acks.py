@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from orbitmq.broker.metadata.deletions import Deletions
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
@@ -18,17 +18,10 @@ from orbitmq.protocol.bodies.pop import PopCheckPoint
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.handles.pop import BadHandle, PopHandle, revive_topic
-from orbitmq.store import Appended, PutStatus
+from orbitmq.store import Appended, MessageStore, PutStatus
 
 MOST_ACK_TEMPLATES = 1024
 """Pops whose acknowledgements have a template: so many are remembered."""
-
-
-class AckStore(Protocol):
-    """The part of the message store that acknowledgements need."""
-
-    def min_offset(self, topic: str, queue_id: int) -> int: ...
-    def max_offset(self, topic: str, queue_id: int) -> int: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,7 +46,7 @@ class PopAcks:
         order: OrderTable,
         in_flight: InFlight,
         points: CheckPoints,
-        store: AckStore,
+        store: MessageStore,
     ) -> None:
         self._identity = identity
         self._topics = topics
@@ -63,6 +56,7 @@ class PopAcks:
         self._points = points
         self._store = store
         self._freed: list[tuple[str, str, int]] = []
+        self.deletions: Deletions | None = None
         self._templates: dict[bytes, AckTemplate] = {}
         """By topic, group and handle."""
 
@@ -148,7 +142,8 @@ class PopAcks:
         """Keeps a popped message hidden for `invisible_ms` from now on. Raises Refused."""
         self.check_queue(topic, handle.queue_id)
         lowest, end = self._range(topic, handle.queue_id)
-        if not lowest <= queue_offset < end:
+        is_old = self.deletions is not None and self.deletions.was_popped_from_deleted(topic, handle.pop_time)
+        if is_old or not lowest <= queue_offset < end:
             raise Refused(
                 ResponseCode.NO_MESSAGE,
                 f"offset is illegal, key:{topic}@{handle.queue_id}, offset:{queue_offset}, "

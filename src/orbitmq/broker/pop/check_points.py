@@ -14,7 +14,6 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.broker.pop.acks_cy import MARK, AckTemplate
@@ -22,19 +21,13 @@ from orbitmq.broker.pop.options import PopOptions
 from orbitmq.broker.pop.records import PointKey, ReviveRecords, key_of_point, offsets_of, point_key
 from orbitmq.protocol.bodies.pop import PopCheckPoint
 from orbitmq.protocol.handles.pop import PopHandle
-from orbitmq.store import Appended, PendingMessage, PutStatus
+from orbitmq.store import Appended, MessageStore, PutStatus
 
 RETRY_MS = 1000
 """A check point that could not be stored is tried again after so long."""
 
 QueueKey = tuple[str, str, int]
 """Topic, group, queue id."""
-
-
-class Log(Protocol):
-    """The log that records go to."""
-
-    def append(self, message: PendingMessage, now_ms: int) -> Appended: ...
 
 
 @dataclass(slots=True)
@@ -59,7 +52,9 @@ class _Kept:
 class CheckPoints:
     """The check points of one broker that are not in the revive queues yet. Belongs to the loop."""
 
-    def __init__(self, settings: PopOptions, records: ReviveRecords, log: Log, offsets: OffsetTable) -> None:
+    def __init__(
+        self, settings: PopOptions, records: ReviveRecords, log: MessageStore, offsets: OffsetTable
+    ) -> None:
         self._settings = settings
         self._records = records
         self._log = log
@@ -70,6 +65,11 @@ class CheckPoints:
         self._steps: dict[QueueKey, deque[_Step]] = {}
         self.stored: Counter[tuple[str, str, str, str]] = Counter()
         """Records written to the revive topic, by kind (CK, ACK), group, topic and status of the store."""
+
+    @property
+    def topic(self) -> str:
+        """The revive topic."""
+        return self._records.topic
 
     @property
     def kept(self) -> int:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from orbitmq.broker.filter.filters import FilterTable
-from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.new_topics import once_saved
@@ -16,6 +15,7 @@ from orbitmq.broker.pop.lateness import begin_ms
 from orbitmq.broker.pop.polling import HeldCalls, Wants
 from orbitmq.broker.pop.pops import LONGEST_INVISIBLE_MS, MOST_MESSAGES, Popped, Pops, PopWish
 from orbitmq.broker.registry import handlers
+from orbitmq.broker.role.promise import Promise
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Durable, Outcome, Result, Wait, Warm
 from orbitmq.handling.warming import COLD_READS, once_warm
@@ -289,7 +289,7 @@ def _wants(store: MessageStore, wish: PopWish) -> Wants | None:
         return None
     if isinstance(accept, MessageFilter):
         by_properties = accept
-        return lambda queue_id, queue_offset, tags_code: store.matches_at(
+        return lambda queue_id, queue_offset, tags_code: store.lookup.matches_at(
             wish.topic, queue_id, queue_offset, by_properties
         )
     if isinstance(accept, frozenset):

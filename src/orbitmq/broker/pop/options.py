@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.options import Long, Option, Settings, option, refused, without_effect
-
-_OWNER = "BrokerConfig"
+from orbitmq.options import Long, Settings, option
 
 
 @dataclass(kw_only=True)
@@ -130,55 +128,3 @@ class PopOptions(Settings, owner="BrokerConfig"):
         unit="ms",
         minimum=1000,
     )
-
-
-POP_ROWS: list[Option] = [
-    *without_effect(
-        "held calls are in one table, which is empty when nobody is held",
-        _OWNER,
-        ("popPollingMapSize", "int", 100_000),
-        ("popPollingMapExpireTimeSeconds", "int", 600),
-    ),
-    *without_effect(
-        "revival goes on where it was, in turns that let others go first",
-        _OWNER,
-        ("reviveMaxSlow", "long", 3),
-        ("reviveScanTime", "long", 10_000),
-    ),
-    *without_effect(
-        "an acknowledgement without its check point holds nobody up",
-        _OWNER,
-        ("enableSkipLongAwaitingAck", "boolean", False),
-        ("reviveAckWaitMs", "long", 180_000),
-    ),
-    *without_effect(
-        "a message that cannot be put into the retry topic is tried again until it can",
-        _OWNER,
-        ("skipWhenCKRePutReachMaxTimes", "boolean", False),
-    ),
-    *without_effect(
-        "an append waits for nothing, and replies that wait for the disk hold nobody up",
-        _OWNER,
-        ("appendAckAsync", "boolean", False),
-        ("appendCkAsync", "boolean", False),
-    ),
-    *without_effect(
-        "lag is what is in the queues and in flight at the moment of the question",
-        _OWNER,
-        ("enableNotifyBeforePopCalculateLag", "boolean", True),
-    ),
-    *without_effect("the log of pops is part of the debug log", _OWNER, ("enablePopLog", "boolean", False)),
-    *without_effect(
-        "this broker keeps nothing in RocksDB",
-        _OWNER,
-        ("popConsumerFSServiceInit", "boolean", True),
-        ("popConsumerKVServiceLog", "boolean", False),
-        ("popConsumerKVServiceInit", "boolean", False),
-        ("popReviveMaxReturnSizePerRead", "int", 16_384),
-        ("popReviveConcurrency", "int", 32),
-        ("popReviveMaxAttemptTimes", "int", 16),
-    ),
-    *refused(
-        "this broker keeps nothing in RocksDB", _OWNER, ("popConsumerKVServiceEnable", "boolean", False)
-    ),
-]

@@ -113,6 +113,34 @@ class OrderTable:
         }
         self._note(key, batch)
 
+    def suspend(self, key: QueueKey, pop_time: int, visible_ms: int) -> None:
+        """Hides the whole present batch until then, and takes back that its redelivery will count."""
+        batch = self._batches.get(key)
+        if batch is None or batch.pop_time != pop_time:
+            return
+        batch.offset_next_visible_time = None
+        batch.invisible_time = visible_ms - batch.pop_time
+        counts = batch.offset_consumed_count or {}
+        batch.offset_consumed_count = {offset: max(0, count - 1) for offset, count in counts.items()}
+        self._note(key, batch)
+
+    def counts(self, key: QueueKey) -> dict[int, int]:
+        """Number of earlier deliveries of the messages of the present batch, where there were any."""
+        batch = self._batches.get(key)
+        return {} if batch is None else dict(batch.offset_consumed_count or {})
+
+    def has_open(self, key: QueueKey) -> bool:
+        """True if a message of the present batch still has to be acknowledged."""
+        batch = self._batches.get(key)
+        return batch is not None and any(_open(batch, len(batch.offset_list or ())))
+
+    def __contains__(self, key: object) -> bool:
+        """True if something of a queue is in work, or was."""
+        return key in self._batches
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
     def clear(self, key: QueueKey) -> None:
         """Frees a queue: its group was sent elsewhere."""
         if self._batches.pop(key, None) is not None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from orbitmq.broker.copied_properties import NoRoom, copied_properties
+from orbitmq.broker.metadata.deletions import Deletions
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
@@ -30,7 +32,6 @@ from orbitmq.protocol.handles.pop import (
 from orbitmq.protocol.names import CRC32, POP_CK, RETRY_PREFIX
 from orbitmq.protocol.records.encoding_cy import encode_record, record_size
 from orbitmq.protocol.records.message_cy import decode_record
-from orbitmq.protocol.records.properties import decode_properties, encode_properties
 from orbitmq.store import GetResult, GetStatus, MessageStore, PutStatus
 from orbitmq.store.log.messages import Cold
 from orbitmq.store.queue.filtering import Accept
@@ -126,6 +127,7 @@ class Pops:
         self._store = store
         self._dice = Dice(seed)
         self._revive_turn = 0
+        self.deletions: Deletions | None = None
 
     def pop(self, wish: PopWish, now: int, *, passes_cold: bool = False) -> Popped:
         """Takes messages for a group. The topic and the group have to be there.
@@ -133,6 +135,8 @@ class Pops:
         Where the first queue with messages has to be read from the disk before, it takes nothing, unless it
         `passes_cold`: others that always have something in memory would keep that queue from ever being read.
         """
+        if self.deletions is not None:
+            now = self.deletions.not_before(wish.topic, now)
         settings = self._settings
         roll = self._dice.roll(100)
         by_priority = self._is_by_priority(wish, roll)
@@ -144,7 +148,7 @@ class Pops:
         if wish.order:
             revive_queue_id = ORDER_REVIVE_QUEUE
         else:
-            self._revive_turn = (self._revive_turn + 1) % settings.revive_queue_num
+            self._revive_turn = (self._revive_turn + 1) % self._revive_queues()
             revive_queue_id = self._revive_turn
         popped = Popped(now, wish.invisible_ms, revive_queue_id)
         retry_first = not wish.order and roll < retry_share
@@ -167,6 +171,12 @@ class Pops:
         if not popped.count:
             popped.cold = cold
         return popped
+
+    def _revive_queues(self) -> int:
+        """Number of revive queues to use: as the option says, but no queue that nobody reads."""
+        topic = self._topics.get(self._points.topic)
+        wanted = self._settings.revive_queue_num
+        return wanted if topic is None else max(1, min(wanted, topic.read_queue_nums))
 
     def has_message(
         self, group: str, topic: str, queue_id: int, order: bool, attempt_id: str | None, now: int
@@ -333,7 +343,11 @@ class Pops:
             return
         for view in result.records:
             for start, end in _record_ranges(view):
-                popped.records.append(as_original(view[start:end], wish.topic, handle))
+                try:
+                    popped.records.append(as_original(view[start:end], wish.topic, handle))
+                except NoRoom:
+                    # Without a handle nobody could acknowledge it: revival makes it a dead letter.
+                    popped.count -= 1
 
     def _begin(self, topic: str, group: str, queue_id: int, init_mode: int, now: int) -> int:
         """Queue offset at which a pop begins. A group without an offset gets one."""
@@ -382,11 +396,13 @@ def _record_ranges(view: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def as_original(record: memoryview, topic: str, handle: PopHandle | None) -> bytes:
-    """A record of a retry topic as its consumer knows it: of the topic it subscribed, with its handle."""
+    """A record of a retry topic as its consumer knows it: of the topic it subscribed, with its handle.
+
+    Raises NoRoom if its properties cannot hold that.
+    """
     message = decode_record(record)
     properties = message.properties
     if handle is not None:
-        named = decode_properties(properties)
         own = PopHandle(
             handle.start_offset,
             handle.pop_time,
@@ -397,9 +413,9 @@ def as_original(record: memoryview, topic: str, handle: PopHandle | None) -> byt
             message.queue_id,
             message.queue_offset,
         )
-        named.setdefault(POP_CK, own.to_text())
-        named.pop(CRC32, None)
-        properties = encode_properties(named)
+        # Never one that the sender wrote: its handle would acknowledge other messages.
+        changes = {POP_CK: own.to_text(), CRC32: None}
+        properties = copied_properties(properties, changes)
     name = topic.encode()
     out = bytearray(
         record_size(

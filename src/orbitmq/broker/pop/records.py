@@ -11,18 +11,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
+from orbitmq.broker.copied_properties import copied_properties
 from orbitmq.broker.pop.templates import Numbers, RecordTemplates
+from orbitmq.broker.retry.rules import dead_letter_properties, origin_of
 from orbitmq.protocol.bodies.pop import AckMsg, BatchAckMsg, PopCheckPoint
 from orbitmq.protocol.handles.pop import PopHandle, revive_topic
 from orbitmq.protocol.names import (
     FIRST_POP_TIME,
     ORIGIN_GROUP,
+    ORIGIN_MESSAGE_ID,
+    RETRY_PREFIX,
+    RETRY_TOPIC,
     TAGS,
     TIMER_DELIVER_MS,
     UNIQ_KEY,
+    dlq_topic,
 )
 from orbitmq.protocol.records.message import StoredMessage
-from orbitmq.protocol.records.properties import decode_properties, encode_properties
+from orbitmq.protocol.records.properties import encode_properties, find_property
 from orbitmq.store import PendingMessage
 
 CHECK_POINT_TAG = "ck"
@@ -277,14 +283,38 @@ def offsets_of(point: PopCheckPoint) -> list[int]:
     return list(range(start, start + point.num))
 
 
+def room_for_handle(broker_name: str) -> int:
+    """Bytes that a retry topic's message needs for the handle with which it is popped."""
+    return 128 + len(broker_name.encode())
+
+
 def revived(
-    record: StoredMessage, point: PopCheckPoint, topic: str, queue_id: int, host: bytes
+    record: StoredMessage, point: PopCheckPoint, topic: str, queue_id: int, host: bytes, room: int
 ) -> PendingMessage:
-    """The copy of a message that was not acknowledged in time, for the POP retry topic `topic`."""
-    properties = decode_properties(record.properties)
-    if record.reconsume_times == 0 or FIRST_POP_TIME not in properties:
-        properties[FIRST_POP_TIME] = str(point.pop_time)
-    properties[ORIGIN_GROUP] = point.cid
+    """The copy of a message that was not acknowledged in time, for the POP retry topic `topic`.
+
+    Raises NoRoom if the properties do not leave `room` bytes for its next handle.
+    """
+    changes: dict[str, str | None] = {}
+    if record.reconsume_times == 0 or find_property(record.properties, FIRST_POP_TIME.encode()) is None:
+        changes[FIRST_POP_TIME] = str(point.pop_time)
+    changes[ORIGIN_GROUP] = point.cid
+    if not record.topic.startswith(RETRY_PREFIX):
+        # In a retry topic they count; and these are its sender's.
+        changes |= {RETRY_TOPIC: None, ORIGIN_MESSAGE_ID: None}
+    properties = copied_properties(record.properties, changes, (FIRST_POP_TIME, ORIGIN_GROUP), room)
+    return _delivered_again(record, topic, queue_id, host, properties)
+
+
+def died(record: StoredMessage, group: str, host: bytes) -> PendingMessage:
+    """The dead letter of a message that cannot be delivered again."""
+    properties = dead_letter_properties(record.properties, origin_of(record, group))
+    return _delivered_again(record, dlq_topic(group), 0, host, properties)
+
+
+def _delivered_again(
+    record: StoredMessage, topic: str, queue_id: int, host: bytes, properties: bytes
+) -> PendingMessage:
     return PendingMessage(
         topic=topic,
         queue_id=queue_id,
@@ -296,5 +326,6 @@ def revived(
         reconsume_times=record.reconsume_times + 1,
         prepared_transaction_offset=0,
         body=record.body,
-        properties=encode_properties(properties),
+        properties=properties,
+        copy_of=record.physical_offset,
     )

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from orbitmq.broker.copied_properties import NoRoom
 from orbitmq.broker.delay.timer_records import AT_ONCE
+from orbitmq.broker.metadata.deletions import Deletions
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
@@ -29,19 +29,22 @@ from orbitmq.broker.pop.records import (
     CHECK_POINT_TAG,
     PointKey,
     ReviveRecords,
+    died,
     key_of_point,
     offsets_of,
     point_key,
     revived,
+    room_for_handle,
 )
+from orbitmq.broker.stats.passed_over import AGAIN, DEAD_LETTER, PassedOver
 from orbitmq.protocol.bodies.pop import AckMsg, BatchAckMsg, PopCheckPoint
 from orbitmq.protocol.errors import MalformedJson
 from orbitmq.protocol.handles.pop import REVIVE_GROUP, normal_topic, pop_retry_topic
-from orbitmq.protocol.names import RETRY_PREFIX, TIMER_DELIVER_MS, TIMER_ENQUEUE_MS
+from orbitmq.protocol.names import RETRY_PREFIX, TIMER_DELIVER_MS, TIMER_ENQUEUE_MS, dlq_topic
 from orbitmq.protocol.records.message import BadRecord, StoredMessage
 from orbitmq.protocol.records.message_cy import decode_record, decode_records
-from orbitmq.protocol.records.properties import find_property
-from orbitmq.store import Appended, GetResult, PendingMessage, PutStatus
+from orbitmq.protocol.records.properties import BadProperty, find_property
+from orbitmq.store import FINAL_REFUSALS, Appended, MessageStore, PendingMessage, PutStatus
 
 log = logging.getLogger(__name__)
 
@@ -57,19 +60,11 @@ EARLY_ACKS = 10_000
 """Acknowledgements that came before their check point and are kept for it, per queue."""
 
 
-class ReviveStore(Protocol):
-    """The part of the message store that revival needs."""
-
-    def get(self, topic: str, queue_id: int, queue_offset: int, max_count: int) -> GetResult: ...
-    def min_offset(self, topic: str, queue_id: int) -> int: ...
-    def max_offset(self, topic: str, queue_id: int) -> int: ...
-    def physical_offset_of(
-        self, topic: str, queue_id: int, queue_offset: int
-    ) -> tuple[int, int, int] | None: ...
-    def record_at(self, physical_offset: int) -> memoryview | bytes | None: ...
-    def append_many(
-        self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended]
-    ) -> list[Appended]: ...
+KIND = "revival"
+MOST_PER_POINT = 1024
+"""Messages of one check point: a pop has far fewer."""
+AGAIN_AFTER_S = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+"""Times after which a message that can be stored nowhere is tried again; as Apache's broker has them."""
 
 
 @dataclass(slots=True)
@@ -81,6 +76,8 @@ class OpenPoint:
     open: list[int]
     copied: int = -1
     """The last of them of which a copy was handed to the store,"""
+    is_letter: bool = False
+    """as a dead letter,"""
     answers: list[Appended] = field(default_factory=list)
     """and what that said, until it is taken account of."""
 
@@ -129,7 +126,7 @@ class Reviver:
         offsets: OffsetTable,
         in_flight: InFlight,
         records: ReviveRecords,
-        store: ReviveStore,
+        store: MessageStore,
     ) -> None:
         self._identity = identity
         self._settings = settings
@@ -147,6 +144,8 @@ class Reviver:
         """Check points before this physical offset that are due until this time, in ms, were worked up by a
         slave that acted for this broker."""
         self.figures = ReviveFigures()
+        self.passed = PassedOver()
+        self.deletions: Deletions | None = None
 
     def forget(self) -> None:
         """Forgets what it has read; it goes on from the stored offsets of the revive queues."""
@@ -270,7 +269,8 @@ class Reviver:
         return physical_offset < log_end and point.pop_time + point.invisible_time <= to_ms
 
     def _add_point(self, queue: ReviveQueue, point: PopCheckPoint, revive_offset: int) -> None:
-        if not point.topic or not point.cid:
+        if not point.topic or not point.cid or not 0 <= point.num <= MOST_PER_POINT:
+            log.error("revive queue %d: offset %d is no check point", queue.queue_id, revive_offset)
             return
         self.figures.points += 1
         self.figures.read["CK", point.cid, point.topic, queue.queue_id] += 1
@@ -336,21 +336,70 @@ class Reviver:
             if copy.topic in self._topics.dirty_names:
                 return False
             first.copied = queue_offset
+            first.is_letter = copy.topic == dlq_topic(point.cid)
             self._store.append_many([copy], now, first.answers)
         status = first.answers[0].status
-        if status is PutStatus.PUT_OK:
+        is_done = status is PutStatus.PUT_OK
+        if is_done and first.is_letter:
+            why = "its properties leave no room for its next handle"
+            self.passed.note(KIND, DEAD_LETTER, _named(point, first.copied), why)
+        elif status in FINAL_REFUSALS:
+            is_done = self._keep(point, first.copied, status.name, now)
+        if is_done:
             first.open = [offset for offset in first.open if offset != first.copied]
         first.answers.clear()
         self.figures.retried[point.cid, point.topic, status.name] += 1
-        if status is not PutStatus.PUT_OK:
+        if not is_done:
             return False
         self.figures.copies += 1
         self._in_flight.subtract(point.topic, point.cid, point.queue_id, point.pop_time)
         return True
 
+    def _keep(self, point: PopCheckPoint, queue_offset: int, why: str, now: int) -> bool:
+        """Keeps a message that cannot be delivered again: as a dead letter, or with a check point of its own
+        that is due later. True if it is kept.
+        """
+        record = self._record(point.topic, point.queue_id, queue_offset)
+        if record is None:
+            return True
+        what = _named(point, queue_offset)
+        letter = died(record, point.cid, self._identity.host)
+        self._make_dead_letter_topic(point.cid, now)
+        if letter.topic in self._topics.dirty_names:
+            return False
+        (stored,) = self._store.append_many([letter], now, [])
+        if stored.status is PutStatus.PUT_OK:
+            self.passed.note(KIND, DEAD_LETTER, what, why)
+            return True
+        if stored.status not in FINAL_REFUSALS:
+            return False
+        times = int(point.re_put_times or "0")
+        later_ms = AGAIN_AFTER_S[min(times, len(AGAIN_AFTER_S) - 1)] * 1000
+        later = PopCheckPoint(
+            start_offset=queue_offset,
+            pop_time=point.pop_time,
+            invisible_time=now + later_ms - point.pop_time,
+            num=1,
+            queue_id=point.queue_id,
+            topic=point.topic,
+            cid=point.cid,
+            queue_offset_diff=[0],
+            broker_name=point.broker_name,
+            re_put_times=str(times + 1),
+        )
+        (stored,) = self._store.append_many([self._records.full_check_point(later, 0, now)], now, [])
+        if stored.status is PutStatus.PUT_OK:
+            self.passed.note(KIND, AGAIN, what, why)
+        return stored.status is PutStatus.PUT_OK
+
     def _copy_of(self, point: PopCheckPoint, queue_offset: int, now: int) -> PendingMessage | None:
         """A message as it is delivered again; None if it is not: it, its topic or its group is gone."""
-        if self._topics.get(normal_topic(point.topic, point.cid)) is None:
+        topic = normal_topic(point.topic, point.cid)
+        if self._topics.get(topic) is None:
+            return None
+        if self.deletions is not None and any(
+            self.deletions.was_popped_from_deleted(name, point.pop_time) for name in (topic, point.topic)
+        ):
             return None
         if self._groups.get(point.cid) is None:
             return None
@@ -366,7 +415,15 @@ class Reviver:
             )
             return None
         topic, queue_id = self._retry_queue(point, now)
-        return revived(record, point, topic, queue_id, self._identity.host)
+        room = room_for_handle(self._identity.name)
+        try:
+            return revived(record, point, topic, queue_id, self._identity.host, room)
+        except (NoRoom, BadProperty):
+            self._make_dead_letter_topic(point.cid, now)
+            return died(record, point.cid, self._identity.host)
+
+    def _make_dead_letter_topic(self, group: str, now: int) -> None:
+        self._topics.ensure(dlq_topic(group), 1, now)
 
     def _retry_queue(self, point: PopCheckPoint, now: int) -> tuple[str, int]:
         """The queue a copy goes to; its topic is made where it is missing."""
@@ -384,7 +441,7 @@ class Reviver:
                 if self._offsets.get(point.cid, topic, queue_id) < 0:
                     self._offsets.commit(point.cid, topic, queue_id, 0, now)
         queue_id = point.queue_id if self._settings.use_separate_retry_queue else 0
-        return topic, queue_id if queue_id < config.write_queue_nums else 0
+        return topic, queue_id if queue_id < min(config.write_queue_nums, config.read_queue_nums) else 0
 
     def _record(self, topic: str, queue_id: int, queue_offset: int) -> StoredMessage | None:
         unit = self._store.physical_offset_of(topic, queue_id, queue_offset)
@@ -398,6 +455,10 @@ class Reviver:
         finished = queue.points[0].revive_offset - 1 if queue.points else queue.next_offset - 1
         if finished > self._offsets.get(REVIVE_GROUP, topic, queue.queue_id):
             self._offsets.commit(REVIVE_GROUP, topic, queue.queue_id, finished, now)
+
+
+def _named(point: PopCheckPoint, queue_offset: int) -> str:
+    return f"{point.topic}, queue {point.queue_id}, offset {queue_offset} of group {point.cid}"
 
 
 def _in_turn_ms(record: StoredMessage) -> int:

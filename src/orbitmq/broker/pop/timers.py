@@ -8,6 +8,7 @@ from typing import Protocol
 
 from orbitmq.broker.delay.timer_due import rounded
 from orbitmq.protocol.names import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DELIVER_MS, TIMER_OUT_MS, TIMER_TOPIC
+from orbitmq.store import MessageStore
 
 
 @dataclass(slots=True, frozen=True)
@@ -56,18 +57,6 @@ class TimerState(Protocol):
     def read_ms(self) -> int: ...
 
 
-class TimerStore(Protocol):
-    """Timer messages in the store."""
-
-    @property
-    def timers(self) -> object | None: ...
-    @property
-    def max_physical(self) -> int: ...
-    @property
-    def visible_physical(self) -> int: ...
-    def max_offset(self, topic: str, queue_id: int) -> int: ...
-
-
 class TimerProgress:
     """Up to when everything that was due has been delivered and is seen by readers.
 
@@ -76,7 +65,7 @@ class TimerProgress:
     Under SYNC_FLUSH it is seen once it is on the disk.
     """
 
-    def __init__(self, timers: TimerState, store: TimerStore) -> None:
+    def __init__(self, timers: TimerState, store: MessageStore) -> None:
         self._timers = timers
         self._store = store
         self._end = 0
@@ -101,10 +90,10 @@ class TimerProgress:
             if self._timers.queue_offset >= self._end:
                 self._taken_in_ms = now
         store = self._store
-        if store.visible_physical >= self._delivered_end:
+        if store.confirm_offset >= self._delivered_end:
             self._confirmed_ms = self._delivered_ms
             self._delivered_ms = min(self._timers.read_ms, self._taken_in_ms)
             self._delivered_end = store.max_physical
-            if store.visible_physical >= self._delivered_end:
+            if store.confirm_offset >= self._delivered_end:
                 self._confirmed_ms = self._delivered_ms
         return self._confirmed_ms

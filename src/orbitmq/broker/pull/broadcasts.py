@@ -8,7 +8,6 @@ members that nobody knows (enableBroadcastOffsetStore).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.offset.offsets import OffsetTable
@@ -17,20 +16,13 @@ from orbitmq.handling.call import Outcome, Result, Wait
 from orbitmq.protocol.bodies.heartbeat import ConsumeType
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.requests.pull import LitePullMessage, PullMessage, PullReply
+from orbitmq.store import MessageStore
 from orbitmq.store.log.messages import Cold
 
 PROXY_FOR_BROADCAST = 1
 """A proxy that forwards the pulls of a broadcasting member says so in `requestSource`."""
 MAX_MEMBERS = 100_000
 """Members that are remembered, each with each of its groups and topics; who comes beyond them is not."""
-
-
-class BroadcastStore(Protocol):
-    """The part of the store by which a start offset is found."""
-
-    def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool: ...
-    def cold_unit(self, topic: str, queue_id: int, queue_offset: int) -> Cold | None: ...
-    def max_offset(self, topic: str, queue_id: int) -> int: ...
 
 
 @dataclass(slots=True)
@@ -52,7 +44,7 @@ class BroadcastOffsets:
     """The members of broadcasting groups by group and topic."""
 
     def __init__(
-        self, settings: BrokerSettings, clients: ClientTable, offsets: OffsetTable, store: BroadcastStore
+        self, settings: BrokerSettings, clients: ClientTable, offsets: OffsetTable, store: MessageStore
     ) -> None:
         self._settings = settings
         self._clients = clients
@@ -63,27 +55,28 @@ class BroadcastOffsets:
     def __len__(self) -> int:
         return sum(map(len, self._members.values()))
 
-    def remembers(self, request: PullMessage | LitePullMessage) -> bool:
+    def remembers(self, request: PullMessage | LitePullMessage, connection_id: int) -> bool:
         """True if it matters which member of its group sends a pull."""
         if not self._settings.enable_broadcast_offset_store:
             return False
         if request.request_source == PROXY_FOR_BROADCAST:
             return True
         group = self._clients.consumers.get(request.consumer_group)
+        member = None if group is None else group.members.get(connection_id)
         return (
-            group is not None
-            and group.is_broadcasting
-            and group.consume_type is not ConsumeType.CONSUME_ACTIVELY
+            member is not None
+            and member.is_broadcasting
+            and member.consume_type is not ConsumeType.CONSUME_ACTIVELY
         )
 
     def puller(self, request: PullMessage | LitePullMessage, connection_id: int) -> Puller | None:
         """The member that pulls, if it is one of a broadcasting group and such are remembered."""
-        if not self.remembers(request):
+        if not self.remembers(request, connection_id):
             return None
         if request.request_source == PROXY_FOR_BROADCAST:
             return Puller(request.proxy_froward_client_id or "", True)
-        client = self._clients.consumers[request.consumer_group].members.get(connection_id)
-        return None if client is None else Puller(client.client_id, False)
+        client = self._clients.consumers[request.consumer_group].members[connection_id]
+        return Puller(client.client_id, False)
 
     def start_offset(self, puller: Puller, request: PullMessage | LitePullMessage) -> int | None:
         """Offset for a member that connected otherwise before, or asks for its first one; else None."""
@@ -98,7 +91,7 @@ class BroadcastOffsets:
         """The range of the disk that `start_offset` would wait for."""
         if self._known(puller, request) != -1:
             return None
-        return self._store.cold_unit(request.topic, request.queue_id, 0)
+        return self._store.reader.cold_unit(request.topic, request.queue_id, 0)
 
     def _known(self, puller: Puller, request: PullMessage | LitePullMessage) -> int | None:
         """The known offset of a member that is sent somewhere; -1: none; None: it is not sent."""

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from orbitmq.broker.client.clients import ClientTable
+from orbitmq.broker.client.members import ConsumerGroup
 from orbitmq.broker.config import BrokerConfig
 from orbitmq.broker.filter.filters import FilterTable
 from orbitmq.broker.filter.subscription import is_tag_type, not_supported, tag_codes
 from orbitmq.broker.ha.replication import Replication, flow_control
+from orbitmq.broker.metadata.deletions import Deletions
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.new_topics import once_saved
@@ -23,10 +25,12 @@ from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pull.broadcasts import BroadcastOffsets, Puller
 from orbitmq.broker.pull.pulls_cy import BYTES_AT_ONCE, CachedPullPlan, answer, handle_pulls
 from orbitmq.broker.registry import handlers
+from orbitmq.broker.role.state import RoleState
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, DataAt, HandledFrames, Outcome, Peer, Result, Wait, Warm
 from orbitmq.handling.warming import COLD_READS, once_warm
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
+from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import PERM_READ, ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -85,10 +89,12 @@ class PullTables:
     filters: FilterTable
     broadcasts: BroadcastOffsets
     offsets: OffsetTable
+    deletions: Deletions
     store: MessageStore
     stats: BrokerStats
     config: BrokerConfig
     replication: Replication
+    role: RoleState
 
 
 @handlers(PullMessage, LitePullMessage)
@@ -104,7 +110,7 @@ def pull(tables: PullTables, call: Call[AnyPull], now: int) -> Result:
         )
     group = _check_group(tables, request, now)
     topic = _check_topic(tables, request)
-    wanted = _subscription(tables, request, group)
+    wanted = _subscription(tables, request, group, call.peer.connection_id)
     if request.sys_flag & COMMITS_OFFSET:
         tables.offsets.commit(
             request.consumer_group, request.topic, request.queue_id, request.commit_offset, now
@@ -189,7 +195,7 @@ def _read_woken(
 
 
 def _check_group(tables: PullTables, request: AnyPull, now: int) -> SubscriptionGroupConfig:
-    if tables.replication.is_slave and not tables.settings.slave_read_enable:
+    if tables.role.is_slave and not tables.settings.slave_read_enable:
         raise flow_control()
     if not tables.settings.broker_permission & PERM_READ:
         raise _forbidden(
@@ -221,14 +227,19 @@ def _check_topic(tables: PullTables, request: AnyPull) -> TopicConfig:
     return topic
 
 
-def _subscription(tables: PullTables, request: AnyPull, group: SubscriptionGroupConfig) -> Accept:
-    """The messages that the client wants, from the request or from its group's heartbeats."""
+def _subscription(
+    tables: PullTables, request: AnyPull, group: SubscriptionGroupConfig, connection_id: int
+) -> Accept:
+    """The messages that the client wants, from the request or from its own heartbeats: what other members of
+    its group want does not count.
+    """
     if request.sys_flag & SUBSCRIPTION_IN_REQUEST:
         return tables.filters.of_request(request.topic, request.subscription, request.expression_type)
     members = tables.clients.consumers.get(request.consumer_group)
     if members is None:
         raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
-    if members.is_broadcasting and not group.consume_broadcast_enable:
+    member = members.members.get(connection_id)
+    if (member or members).is_broadcasting and not group.consume_broadcast_enable:
         raise _forbidden(
             f"the consumer group[{request.consumer_group}] can not consume by broadcast way",
             FORBIDDEN_BROADCASTING,
@@ -238,26 +249,36 @@ def _subscription(tables: PullTables, request: AnyPull, group: SubscriptionGroup
             f"the consumer group[{request.consumer_group}] is forbidden for topic[{request.topic}]",
             FORBIDDEN_SUBSCRIPTION,
         )
-    subscription = members.subscriptions.get(request.topic)
+    on_behalf_of = request.proxy_froward_client_id or ""
+    subscription = members.subscription_of(connection_id, request.topic, on_behalf_of)
     if subscription is None:
         raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist")
     if subscription.sub_version < request.sub_version:
         raise Refused(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
     if is_tag_type(subscription.expression_type):
-        return tag_codes(subscription.sub_string) or tables.filters.of_retries(request.topic)
-    return _registered_filter(tables, request, subscription.expression_type)
+        return tag_codes(subscription.sub_string) or _of_retries(tables, request.topic, members)
+    return _registered_filter(tables, request, subscription)
 
 
-def _registered_filter(tables: PullTables, request: AnyPull, expression_type: str) -> Accept:
-    """The group's filter, which its heartbeats have brought."""
+def _of_retries(tables: PullTables, topic: str, members: ConsumerGroup) -> Accept:
+    """The filter of a retry topic: none while members differ, as one of them wanted each message there."""
+    return None if members.differing else tables.filters.of_retries(topic)
+
+
+def _registered_filter(tables: PullTables, request: AnyPull, subscription: SubscriptionData) -> Accept:
+    """The filter of a member, which its heartbeats have brought. That of its group is the same, and has bits
+    in the queue's extension, unless members differ.
+    """
     if not tables.settings.enable_property_filter:
-        raise not_supported(expression_type)
+        raise not_supported(subscription.expression_type)
     known = tables.filters.get(request.topic, request.consumer_group)
     if known is None:
         raise Refused(
             ResponseCode.FILTER_DATA_NOT_EXIST,
             "The broker's consumer filter data is not exist!Your expression may be wrong!",
         )
+    if known.data.expression != subscription.sub_string:
+        return tables.filters.of_request(request.topic, subscription.sub_string, subscription.expression_type)
     if known.data.client_version < request.sub_version:
         raise Refused(ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest")
     return tables.filters.wanted(known)
@@ -280,9 +301,9 @@ def _sent_to(store: MessageStore, request: AnyPull, queue_offset: int) -> GetRes
 
 def _read(tables: PullTables, request: AnyPull, wanted: Accept, now: int) -> GetResult:
     reset = tables.offsets.pop_reset(request.consumer_group, request.topic, request.queue_id)
-    if reset is not None:
+    if reset is not None and reset != request.queue_offset:
         return _sent_to(tables.store, request, reset)
-    return tables.store.get(
+    result = tables.store.get(
         request.topic,
         request.queue_id,
         request.queue_offset,
@@ -291,6 +312,15 @@ def _read(tables: PullTables, request: AnyPull, wanted: Accept, now: int) -> Get
         wanted,
         bulk=request.bulk is True,
     )
+    if result.status is GetStatus.OFFSET_OVERFLOW_BADLY and request.topic in tables.deletions.by_topic:
+        # The queue is younger than the offset, which is one of the topic that had this name before.
+        result.next_offset = max(0, result.min_offset)
+    return result
+
+
+def _has_reset(tables: PullTables, request: AnyPull) -> bool:
+    offsets = tables.offsets
+    return offsets.has_resets and offsets.has_reset(request.consumer_group, request.topic, request.queue_id)
 
 
 def _held_until(tables: PullTables, request: AnyPull, now: int) -> int:
@@ -308,7 +338,7 @@ def _data_for(store: MessageStore, request: AnyPull, wanted: Accept) -> DataAt:
         return DataAt(topic, queue_id, queue_offset, codes)
 
     def accepts(arrived_at: int) -> bool:
-        return store.matches_at(topic, queue_id, arrived_at, wanted)
+        return store.lookup.matches_at(topic, queue_id, arrived_at, wanted)
 
     return DataAt(topic, queue_id, queue_offset, None, accepts)
 
@@ -323,7 +353,7 @@ def _reply(
 ) -> PullReply:
     _note(tables, request, result)
     code, next_offset = _code_of(request, result), result.next_offset
-    if tables.replication.is_slave:
+    if tables.role.is_slave:
         code, next_offset = _at_slave(tables, request, result, code)
     return PullReply(
         code=code,
@@ -409,7 +439,7 @@ class PullFastPath:
             + tables.clients.changes
         )
 
-    def look_up(self, request: PullMessage, now: int) -> CachedPullPlan | None:
+    def look_up(self, request: PullMessage, connection_id: int, now: int) -> CachedPullPlan | None:
         """The kept plan of a pull; None if it is none of the usual ones, or one that is refused."""
         tables = self._tables
         if request.consumer_group not in tables.groups.by_name:
@@ -417,17 +447,18 @@ class PullFastPath:
         try:
             group = _check_group(tables, request, now)
             topic = _check_topic(tables, request)
-            wanted = _subscription(tables, request, group)
+            wanted = _subscription(tables, request, group, connection_id)
         except Refused:
             return None
-        if isinstance(wanted, MessageFilter) or tables.broadcasts.remembers(request):
+        if isinstance(wanted, MessageFilter) or tables.broadcasts.remembers(request, connection_id):
             return None
         if not request.sys_flag & SUBSCRIPTION_IN_REQUEST:
-            subscription = tables.clients.subscription(request.consumer_group, request.topic)
+            members = tables.clients.consumers[request.consumer_group]
+            subscription = members.subscription_of(connection_id, request.topic)
             if subscription is not None and not is_tag_type(subscription.expression_type):
                 return None  # whose filter may come or go at any time
         into = self._in_bulk if request.bulk else self._copied
-        cursor = tables.store.cursor(
+        cursor = tables.store.reader.cursor(
             request.topic,
             request.queue_id,
             request.max_msg_nums,
@@ -450,7 +481,7 @@ class PullFastPath:
         """Wait of a pull that has found nothing; None if it is not held."""
         tables = self._tables
         if (
-            tables.replication.is_slave
+            tables.role.is_slave
             or result.cold is not None
             or not request.sys_flag & MAY_BE_HELD
             or _code_of(request, result) is not _NOT_FOUND
@@ -464,7 +495,7 @@ class PullFastPath:
 
         def woken(outcome: Outcome, later: int) -> Result | bytes:
             again = None
-            if not outcome.timed_out and not tables.offsets.has_resets:
+            if not (outcome.timed_out or _has_reset(tables, request)):
                 again = tables.store.copy(plan.cursor, request.queue_offset, plan.into)
             if again is None or again.status is not _FOUND:
                 return _read_woken(tables, request, plan.topic, plan.group, plan.wanted, outcome, later)

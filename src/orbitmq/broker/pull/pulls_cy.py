@@ -118,7 +118,8 @@ class PullRules(Protocol):
     """Decisions about pulls, and the effects of an answer."""
 
     plans: dict[bytes, CachedPullPlan]
-    """By the bytes of a header without its offsets."""
+    """By the connection, whose member has a filter of its own, and the bytes of a header without its
+    offsets."""
     store: MessageStore
     offsets: OffsetTable
     stats: BrokerStats
@@ -126,8 +127,8 @@ class PullRules(Protocol):
     def changes(self) -> int:
         """Number of changes so far that cached plans depend on."""
 
-    def look_up(self, request: PullMessage, now: int) -> CachedPullPlan | None:
-        """A plan for a pull; None if it needs the general path."""
+    def look_up(self, request: PullMessage, connection_id: int, now: int) -> CachedPullPlan | None:
+        """A plan for the pulls of a connection; None if it needs the general path."""
 
     def suggested(self, group: SubscriptionGroupConfig, result: GetResult) -> int:
         """Id of the member of the broker group that the client should pull from next."""
@@ -149,7 +150,7 @@ def handle_pulls(rules: PullRules, data: bytes, peer: Peer, now: int) -> Handled
     end: cython.Py_ssize_t = 0
     version: cython.int = 0
     language: bytes = b""
-    pulls: _Pulls = _Pulls(rules, now)
+    pulls: _Pulls = _Pulls(rules, peer.connection_id, now)
     while pulls.may_have_more():
         length = scan_frame(read, end, cython.address(header), cython.address(body))
         # Neither an answer nor one-way.
@@ -176,6 +177,7 @@ class _Pulls:
     _changes: object
     _store: Any
     _offsets: Any
+    _connection_id: cython.longlong
     _now: Any
     # The offsets of the pull at hand:
     _queue_offset: cython.longlong
@@ -185,7 +187,8 @@ class _Pulls:
     _answered_bytes: cython.Py_ssize_t
     _held: list[Any]
 
-    def __init__(self, rules: PullRules, now: int) -> None:
+    def __init__(self, rules: PullRules, connection_id: int, now: int) -> None:
+        self._connection_id = connection_id
         self._rules = rules
         self._plans = rules.plans
         self._changes = rules.changes()
@@ -206,7 +209,11 @@ class _Pulls:
     def handle(self, header: cython.pointer[SendHeader]) -> cython.bint:
         """Answers or holds a pull; False if it needs the general path."""
         plan: CachedPullPlan | None = self._plan(header)
-        if plan is None or self._offsets.has_resets:
+        if plan is None:
+            return False
+        if self._offsets.has_resets and self._offsets.has_reset(
+            plan.request.consumer_group, plan.request.topic, plan.request.queue_id
+        ):
             return False
         result = self._store.copy(plan.cursor, self._queue_offset, plan.into)
         if result is None:
@@ -229,7 +236,10 @@ class _Pulls:
         general path.
         """
         key: bytes | None = _key(
-            header, cython.address(self._queue_offset), cython.address(self._commit_offset)
+            header,
+            self._connection_id,
+            cython.address(self._queue_offset),
+            cython.address(self._commit_offset),
         )
         if key is None:
             return None
@@ -243,7 +253,9 @@ class _Pulls:
         """Has the rules check a pull, and keeps its plan; None if it needs the general path."""
         known: dict[bytes, CachedPullPlan] = self._plans
         request = _request(header)
-        plan: CachedPullPlan | None = None if request is None else self._rules.look_up(request, self._now)
+        plan: CachedPullPlan | None = None
+        if request is not None:
+            plan = self._rules.look_up(request, self._connection_id, self._now)
         if plan is None:
             return None
         if key not in known and len(known) >= MAX_PLANS:
@@ -303,11 +315,12 @@ def answer(rules: PullRules, plan: CachedPullPlan, result: GetResult, opaque: in
 @cython.cfunc
 def _key(
     header: cython.pointer[SendHeader],
+    connection_id: cython.longlong,
     queue_offset: cython.pointer[cython.longlong],
     commit_offset: cython.pointer[cython.longlong],
 ) -> bytes | None:
-    """All fields of a pull that its answer depends on but its offsets, which are given as numbers; None if
-    those are none, or the fields too long. Compiled only.
+    """The connection, and all fields of a pull that its answer depends on but its offsets, which are given as
+    numbers; None if those are none, or the fields too long. Compiled only.
     """
     memory = cython.declare(cython.uchar[1024])
     key: Writer = writer_over(memory, cython.sizeof(memory))
@@ -316,6 +329,8 @@ def _key(
     i: cython.int
     name: Span
     value: Span
+    put_decimal(cython.address(key), connection_id)
+    put_u8(cython.address(key), 0)
     for i in range(header.named):
         name = header.names[i].span
         value = header.values[i].span

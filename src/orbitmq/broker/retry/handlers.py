@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from orbitmq.broker.auth.permissions import SUB
 from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.delay.levels import DelayLevels
-from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.record import read_record
 from orbitmq.broker.registry import handlers
-from orbitmq.broker.retry.rules import SendBack, is_dead, retry_limit, sent_back
+from orbitmq.broker.retry.rules import SendBack, retry_limit, sent_back
+from orbitmq.broker.role.promise import Promise
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Condition, Durable, Outcome, Result, Saved, Wait, off_loop
 from orbitmq.handling.saving import SAVE_TIMEOUT_MS
@@ -72,12 +72,15 @@ def _store_again(
     request = call.request
     tables.record_access.check(call, record, SUB)
     max_times = retry_limit(group, request.max_reconsume_times, call.peer.version)
-    tables.next_queue = (tables.next_queue + 1) % group.retry_queue_nums
-    back = SendBack(request.group, request.delay_level, max_times, tables.next_queue)
-    dead = is_dead(record, back)
+    tables.next_queue += 1
+    retries = tables.topics.require(retry_topic(request.group))
+    queue_id = tables.next_queue % max(1, min(retries.write_queue_nums, retries.read_queue_nums))
+    back = SendBack(request.group, request.delay_level, max_times, queue_id)
+    message = sent_back(record, back, tables.levels, tables.identity.host, now)
+    dead = message.topic == dlq_topic(request.group)
     if dead:
-        dirty = _ensure_writable(tables, dlq_topic(request.group), 1, request, now) or dirty
-    appended = tables.store.append(sent_back(record, back, tables.levels, tables.identity.host, now), now)
+        dirty = _ensure_writable(tables, message.topic, 1, request, now) or dirty
+    appended = tables.store.append(message, now)
     if appended.status is not PutStatus.PUT_OK:
         raise Refused(ResponseCode.SYSTEM_ERROR, appended.status.name)
     tables.stats.sent_back(request.group, record.topic)
@@ -129,7 +132,9 @@ def _check(tables: RetryTables, request: ConsumerSendMsgBack, now: int) -> Subsc
 def _ensure_writable(
     tables: RetryTables, topic: str, queues: int, request: ConsumerSendMsgBack, now: int
 ) -> bool:
-    """Makes the topic where it is missing. True if it is in no file yet. Raises Refused if read-only."""
+    """Makes the topic where it is missing, and larger where it has too few queues. True if that is in no file
+    yet. Raises Refused if read-only.
+    """
     config = tables.topics.ensure(
         topic, queues, now, unit_sub=bool(request.unit_mode) and topic.startswith(RETRY_PREFIX)
     )

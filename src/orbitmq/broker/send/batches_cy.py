@@ -11,7 +11,7 @@ batch that is not plain is left to the general path, as all are where this is in
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 try:
@@ -27,6 +27,7 @@ if cython.compiled:
     from cython.cimports.orbitmq.broker.send.plain import (  # type: ignore[import-not-found]
         Content,
         find_batch_id,
+        lacks_separator,
         measure_plain_batch,
     )
     from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
@@ -39,7 +40,6 @@ if cython.compiled:
         is_there,
         left_of,
         make_room,
-        no_span,
         part_of,
         put_bytes,
         put_decimal,
@@ -85,6 +85,7 @@ if cython.compiled:
     from cython.cimports.orbitmq.store.log.append import (  # type: ignore[import-not-found]
         BLANK_BYTES,
         MOST_PROPERTIES,
+        MOST_SENT_PROPERTIES,
         LogEnd,
         NewRecord,
         append_to,
@@ -99,8 +100,6 @@ if TYPE_CHECKING:
     from orbitmq.store.log.log_writer import LogWriter
 
 _CRC: bytes = CRC_TABLES
-_RETRY_PREFIX = "%RETRY%"
-_WRITE = cython.declare(cython.int, 2)
 _SEND_BATCH = cython.declare(cython.int, 320)
 
 
@@ -120,8 +119,8 @@ class HandledBatches(NamedTuple):
 
 def handle_batches(
     data: bytes,
-    topics: dict[str, Any],
-    refused: Container[str],
+    open_queues: Mapping[str, int],
+    own_properties: bytes,
     template: AnswerTemplate,
     host: bytes,
     store_host: bytes,
@@ -132,6 +131,7 @@ def handle_batches(
     """Stores the plain batches at the start of `data`; None if the first frame is none.
 
     See `frames_cy.handle_sends`. A batch is plain if its own properties mean nothing but an id.
+    `own_properties` are those that the broker adds to every message of a batch.
     """
     if not cython.compiled:
         return None
@@ -140,7 +140,9 @@ def handle_batches(
     properties = cython.declare(cython.uchar[4095])
     laid: Writer
     segment: Py_buffer
-    batches: _Batches = _Batches(data, topics, refused, template, host, store_host, writer, stats, answers)
+    batches: _Batches = _Batches(
+        data, open_queues, own_properties, template, host, store_host, writer, stats, answers
+    )
     begin_append(writer, cython.address(segment), cython.address(batches.log))
     try:
         while next_frame(cython.address(batches.frames)) and batches.frames.header.code == _SEND_BATCH:
@@ -163,8 +165,9 @@ class _Batches:
 
     frames: Frames
     log: LogEnd
-    _topics: dict[str, Any]
-    _refused: Any
+    _open: Any
+    _own_properties: bytes
+    _own_behind: bytes  # the same behind properties that lack their last separator
     _template: Any
     _host: bytes
     _store_host: bytes
@@ -184,8 +187,8 @@ class _Batches:
     def __init__(
         self,
         data: bytes,
-        topics: dict[str, Any],
-        refused: Container[str],
+        open_queues: Mapping[str, int],
+        own_properties: bytes,
         template: AnswerTemplate,
         host: bytes,
         store_host: bytes,
@@ -194,8 +197,9 @@ class _Batches:
         answers: bytearray,
     ) -> None:
         begin_frames(cython.address(self.frames), data)
-        self._topics = topics
-        self._refused = refused
+        self._open = open_queues
+        self._own_properties = own_properties
+        self._own_behind = b"\x02" + own_properties
         self._template = template
         self._host = host
         self._store_host = store_host
@@ -277,17 +281,9 @@ class _Batches:
     @cython.cfunc
     def _queue_of(self, topic: str) -> Any:
         """The queue that a batch asks for; None if it does not exist yet, or clients may not send to it."""
-        config = self._topics.get(topic)
+        count: cython.longlong = self._open[topic]
         queues = self._queues.get(topic)
-        if (
-            config is None
-            or queues is None
-            or topic in self._refused
-            or topic.startswith(_RETRY_PREFIX)
-            or not config.perm & _WRITE
-            or self._queue_id < 0
-            or self._queue_id >= max(config.write_queue_nums, config.read_queue_nums)
-        ):
+        if queues is None or self._queue_id < 0 or self._queue_id >= count:
             return None
         queue = queues.get(self._queue_id)
         return None if queue is None or queue.code_is_special else queue
@@ -307,9 +303,12 @@ class _Batches:
                 or self._content.longest_properties + PROPERTY_CRC_BYTES + 1 > MOST_PROPERTIES
             ):
                 return False
+        own: cython.Py_ssize_t = PyBytes_GET_SIZE(self._own_properties)
+        fixed += own
         total: cython.Py_ssize_t = self._content.count * fixed + self._content.size
         return (
             self.frames.body.size <= self.log.max_body
+            and self._content.longest_properties + own <= MOST_SENT_PROPERTIES
             and self._content.longest_body <= self.log.max_body
             and fixed + self._content.longest <= self.log.max_record
             and total + BLANK_BYTES <= left_of(cython.address(self.log.out))
@@ -343,12 +342,14 @@ class _Batches:
         record.reconsume_times = 0
         record.prepared_transaction_offset = 0
         record.topic = topic
-        record.own_properties = no_span()
+        own: Span = span_of(self._own_properties)
+        own_behind: Span = span_of(self._own_behind)
         while unread(cython.address(source)) and next_of_batch(cython.address(source), cython.address(entry)):
             record.flag = entry.flag
             record.body = entry.body
             record.body_crc = body_crc(entry.body, _CRC, crc32)
             record.properties = entry.properties
+            record.own_properties = own_behind if lacks_separator(entry.properties) else own
             if not has_space_for(cython.address(self.log), cython.address(record), 0):
                 raise SystemError("a batch was measured smaller than it is")
             find_tags(entry.properties, cython.address(tags_code))

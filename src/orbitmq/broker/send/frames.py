@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from orbitmq.broker.ha.promise import Promise
+from orbitmq.broker.role.promise import Promise
 from orbitmq.broker.send.batches_cy import handle_batches
 from orbitmq.broker.send.frames_cy import HandledSends, handle_sends
-from orbitmq.broker.send.tables import SendTables, fixed_parts, may_take
+from orbitmq.broker.send.tables import SendTables, fixed_parts
 from orbitmq.handling.call import HandledFrames, Peer
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.names import NO_SEND_TOPICS
 from orbitmq.protocol.remoting.command import LANGUAGE_CODES, LANGUAGE_OTHER
 from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES
 from orbitmq.protocol.remoting.header_cy import decode_frames, encode_command
@@ -38,19 +37,18 @@ def handle_send_frames(tables: SendTables, data: bytes, peer: Peer, now: int) ->
     promise = tables.promise
     waits_for_replicas = promise.waits_for_replicas
     waits = waits_for_replicas or promise.waits_for_disk
-    if not may_take(tables.settings, now) or tables.topics.dirty_names:
+    if not tables.admission.takes_from_anybody(now) or tables.topics.dirty_names:
         return None
     if waits and promise.lacks_replicas:
         return None
-    writer = tables.store.reserve(now)
+    writer = tables.store.appending.reserve(now)
     if writer is None:
         return None
     fixed = fixed_parts(tables)
     try:
         handled = handle_sends(
             data,
-            tables.topics.by_name,
-            NO_SEND_TOPICS,
+            tables.admission.open_queues(),
             fixed.own_properties,
             fixed.template,
             peer.host,
@@ -75,10 +73,10 @@ def handle_send_frames(tables: SendTables, data: bytes, peer: Peer, now: int) ->
         if handled.halves or handled.ended:
             tables.transactions.will_note(handled.halves, handled.ended, handled.op_offset, now)
     except BaseException:
-        tables.store.rollback(writer)
+        tables.store.appending.rollback(writer)
         raise
     # A failure before it has stored nothing, and behind it nothing fails.
-    tables.store.commit(writer)
+    tables.store.appending.commit(writer)
     if handled.halves or handled.ended:
         tables.transactions.note_handled()
     peer.version = handled.version
@@ -88,17 +86,17 @@ def handle_send_frames(tables: SendTables, data: bytes, peer: Peer, now: int) ->
 
 def handle_batch_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> HandledFrames | None:
     """Stores the plain batches at the start of what a read brought, as `handle_send_frames` does."""
-    if tables.promise.waits or not may_take(tables.settings, now) or tables.topics.dirty_names:
+    if tables.promise.waits or not tables.admission.takes_from_anybody(now) or tables.topics.dirty_names:
         return None
-    writer = tables.store.reserve(now)
+    writer = tables.store.appending.reserve(now)
     if writer is None:
         return None
     fixed = fixed_parts(tables)
     try:
         handled = handle_batches(
             data,
-            tables.topics.by_name,
-            NO_SEND_TOPICS,
+            tables.admission.open_queues(),
+            fixed.batch_properties,
             fixed.template,
             peer.host,
             tables.identity.host,
@@ -111,9 +109,9 @@ def handle_batch_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -
         by_code = {SendBatchMessage.CODE: (handled.answered, handled.oneway)}
         result = HandledFrames(handled.end, handled.answers, handled.answered, by_code)
     except BaseException:
-        tables.store.rollback(writer)
+        tables.store.appending.rollback(writer)
         raise
-    tables.store.commit(writer)
+    tables.store.appending.commit(writer)
     peer.version = handled.version
     peer.language = LANGUAGE_CODES.get(handled.language, LANGUAGE_OTHER)
     return result

@@ -24,7 +24,7 @@ Interpreted, nothing is handled here.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 try:
@@ -92,6 +92,7 @@ if cython.compiled:
         unescape,
     )
     from cython.cimports.orbitmq.store.log.append import (  # type: ignore[import-not-found]
+        MOST_SENT_PROPERTIES,
         LogEnd,
         NewRecord,
         append_record,
@@ -107,8 +108,6 @@ if TYPE_CHECKING:
     from orbitmq.store.log.log_writer import LogWriter
 
 _CRC: bytes = CRC_TABLES
-_RETRY_PREFIX = "%RETRY%"
-_WRITE = cython.declare(cython.int, 2)
 _SMALL_BYTES = cython.declare(cython.Py_ssize_t, 1024)
 """Larger messages are counted one by one: statistics tell sizes above it apart."""
 _ANSWER_BYTES = cython.declare(cython.Py_ssize_t, 160)
@@ -144,8 +143,7 @@ class HandledSends(NamedTuple):
 
 def handle_sends(
     data: bytes,
-    topics: dict[str, Any],
-    refused: Container[str],
+    open_queues: Mapping[str, int],
     own_properties: bytes,
     template: AnswerTemplate,
     host: bytes,
@@ -159,9 +157,9 @@ def handle_sends(
 ) -> HandledSends | None:
     """Stores the sends at the start of `data`, and ends transactions; None if the first frame is neither.
 
-    `topics` are the configs by name, `refused` the names of topics that nobody may send to,
-    `own_properties` those that the broker adds to every message, `answers` is memory to work in that the
-    caller keeps. With `sync_flush` messages that do not wait for the disk are left to the general path.
+    `open_queues` are the numbers of queues of the topics that it may store in, 0 of others, `own_properties`
+    those that the broker adds to every message, `answers` is memory to work in that the caller keeps. With
+    `sync_flush` messages that do not wait for the disk are left to the general path.
     """
     if not cython.compiled:
         return None
@@ -172,8 +170,7 @@ def handle_sends(
     segment: Py_buffer
     sends: _Sends = _Sends(
         data,
-        topics,
-        refused,
+        open_queues,
         own_properties,
         template,
         host,
@@ -212,8 +209,7 @@ class _Sends:
     frames: Frames
     log: LogEnd
     # Given for the whole read:
-    _topics: dict[str, Any]
-    _refused: Any
+    _open: Any
     _own_properties: bytes
     _host: bytes
     _store_host: bytes
@@ -262,8 +258,7 @@ class _Sends:
     def __init__(
         self,
         data: bytes,
-        topics: dict[str, Any],
-        refused: Container[str],
+        open_queues: Mapping[str, int],
         own_properties: bytes,
         template: AnswerTemplate,
         host: bytes,
@@ -276,8 +271,7 @@ class _Sends:
         now: int,
     ) -> None:
         begin_frames(cython.address(self.frames), data)
-        self._topics = topics
-        self._refused = refused
+        self._open = open_queues
         self._own_properties = own_properties
         self._host = host
         self._store_host = store_host
@@ -407,18 +401,13 @@ class _Sends:
         if name.size > 127:
             return False
         topic: str = text_of(name)
-        config = self._topics.get(topic)
-        if (
-            config is None
-            or topic in self._refused
-            or topic.startswith(_RETRY_PREFIX)
-            or not config.perm & _WRITE
-        ):
+        count: cython.longlong = self._open[topic]
+        if not count:
             return False
         self._topic = topic
         self._topic_name = bytes_of(name)
         self._topic_queues = self._queues.get(topic)
-        self._queue_count = max(config.write_queue_nums, config.read_queue_nums)
+        self._queue_count = count
         return True
 
     @cython.cfunc
@@ -513,6 +502,8 @@ class _Sends:
         record.prepared_transaction_offset = 0
         record.body = self.frames.body
         record.own_properties = span_of(self._own_properties)
+        if record.properties.size + record.own_properties.size > MOST_SENT_PROPERTIES:
+            return False
         if not has_space_for(
             cython.address(self.log), record, 0 if self._decisions is None else self._decisions.reserved
         ):

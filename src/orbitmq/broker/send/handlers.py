@@ -34,6 +34,7 @@ _CODES = {
     PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
     PutStatus.OS_PAGE_CACHE_BUSY: ResponseCode.SYSTEM_BUSY,
+    PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: ResponseCode.LMQ_QUOTA_EXCEEDED,
 }
 
 
@@ -127,6 +128,8 @@ def _refusal(tables: SendTables, status: PutStatus) -> Refused:
         remark = "[PC_SYNCHRONIZED]broker busy, start flow control for a while"
     elif code is ResponseCode.SERVICE_NOT_AVAILABLE:
         remark = "service not available now: the broker's disk is full, or its store stopped after an error"
+    elif code is ResponseCode.LMQ_QUOTA_EXCEEDED:
+        remark = "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]lmq consume queue num exceeded."
     else:
         remark = status.name
     return Refused(code, remark, extra_fields(tables))

@@ -7,6 +7,7 @@ from orbitmq.protocol.buffers.bounded cimport (
     find_byte,
     find_end,
     is_alphanumeric,
+    is_ascii,
     is_literal,
     part_of,
     reader_over,
@@ -17,7 +18,6 @@ from orbitmq.protocol.buffers.bounded cimport (
 from orbitmq.protocol.buffers.text_hash cimport tag_hash
 from orbitmq.protocol.records.batch cimport BatchEntry, next_of_batch
 from orbitmq.protocol.records.record cimport has_property_crc
-from orbitmq.protocol.records.tags cimport find_tags
 
 
 cdef inline bint is_meaningful(Span entry) noexcept:
@@ -34,7 +34,9 @@ cdef inline bint is_meaningful(Span entry) noexcept:
     if c == 77:  # M
         return starts_with(entry, b"MSG_REGION")
     if c == 95:  # _
-        return starts_with(entry, b"_SYS_MSG_PRIORITY_")
+        return starts_with(entry, b"_SYS_MSG_PRIORITY_") or starts_with(entry, b"__LITE_TOPIC")
+    if c == 73:  # I
+        return starts_with(entry, b"INNER_MULTI_")
     if c == 67:  # C
         return starts_with(entry, b"CLUSTER")
     return False
@@ -82,12 +84,45 @@ cdef struct Content:
     bint has_crc  # one of the messages brings a property that is named like the checksum of records
 
 
+cdef inline bint lacks_separator(Span properties) noexcept:
+    """True if there are properties, and their last one has no separator behind it."""
+    return properties.size > 0 and byte_of(properties, properties.size - 1) != 2
+
+
+cdef inline bint is_plain_in_batch(Span properties) noexcept:
+    """True if the broker can add its own properties to those of a message of a batch; False if there are tags that are
+    more than ASCII.
+    """
+    cdef Py_ssize_t at = 0
+    cdef Py_ssize_t stop
+    cdef Span entry
+    cdef unsigned char first
+    while at < properties.size:
+        stop = find_end(properties, 2, at)
+        entry = part_of(properties, at, stop - at)
+        first = byte_of(entry, 0)
+        if first == 84:  # T
+            if entry.size > 5 and starts_with(entry, b"TAGS\x01") and not is_ascii(rest_of(entry, 5)):
+                return False
+        elif first == 80:  # P
+            if starts_with(entry, b"POP_CK"):
+                return False
+        elif first == 67:  # C
+            if starts_with(entry, b"CLUSTER"):
+                return False
+        elif first == 73:  # I
+            if starts_with(entry, b"INNER_MULTI_"):
+                return False
+        at = stop + 1
+    return True
+
+
 cdef inline bint measure_plain_batch(Span batch, Content *content) noexcept:
     """Measures the body of a batch (see `batch_cy`); False if it is not whole, or one of its messages not plain."""
     cdef Reader source = reader_over(batch)
     cdef BatchEntry entry
     cdef Py_ssize_t size
-    cdef long long tags_code
+    cdef Py_ssize_t properties_size
     content.count = content.size = content.longest = content.longest_body = content.longest_properties = 0
     content.has_crc = False
     if not batch.size:
@@ -95,14 +130,16 @@ cdef inline bint measure_plain_batch(Span batch, Content *content) noexcept:
     while unread(&source):
         if not next_of_batch(&source, &entry):
             return False
-        if find_byte(entry.properties, 0) >= 0 or not find_tags(entry.properties, &tags_code):
+        if find_byte(entry.properties, 0) >= 0 or not is_plain_in_batch(entry.properties):
             return False
-        size = entry.body.size + entry.properties.size
+        # With the separator that comes before the broker's own.
+        properties_size = entry.properties.size + lacks_separator(entry.properties)
+        size = entry.body.size + properties_size
         content.count += 1
         content.size += size
         content.longest = max(content.longest, size)
         content.longest_body = max(content.longest_body, entry.body.size)
-        content.longest_properties = max(content.longest_properties, entry.properties.size)
+        content.longest_properties = max(content.longest_properties, properties_size)
         content.has_crc = content.has_crc or has_property_crc(entry.properties)
     return True
 

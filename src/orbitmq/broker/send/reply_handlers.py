@@ -8,13 +8,12 @@ from typing import TypeAlias
 from orbitmq.broker.auth.permissions import PUB
 from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.client.clients import ClientTable
-from orbitmq.broker.metadata import names
 from orbitmq.broker.metadata.identity import BrokerIdentity
-from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
+from orbitmq.broker.send.admission import Admission
 from orbitmq.handling.call import Answer, Call, Outcome, Result, Wait
-from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
+from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.records.ids import offset_message_id
 from orbitmq.protocol.records.properties import decode_properties, encode_properties
@@ -38,7 +37,7 @@ class ReplyTables:
 
     identity: BrokerIdentity
     settings: BrokerSettings
-    topics: TopicTable
+    admission: Admission
     clients: ClientTable
     store: MessageStore
     record_access: RecordAccess
@@ -50,7 +49,8 @@ def send_reply_message(tables: ReplyTables, call: Call[AnyReply], now: int) -> R
     request = call.request
     # Whichever topic it stores in: what it pushes to a client is what this right is about.
     tables.record_access.check_topic(call.command, call.peer, f"{tables.identity.cluster}_REPLY_TOPIC", PUB)
-    queue_id = _check(tables, request, now)
+    tables.admission.admit_reply(request.topic, request.queue_id, now)
+    queue_id = max(0, request.queue_id)
     settings = tables.settings
     properties = decode_properties((request.properties or "").encode())
     asker = properties.get("REPLY_TO_CLIENT")
@@ -112,22 +112,3 @@ def _store(tables: ReplyTables, call: Call[AnyReply], reply: SendReply, properti
     if stored.status is PutStatus.PUT_OK:
         reply.msg_id = offset_message_id(host, stored.physical_offset)
         reply.queue_offset = stored.queue_offset
-
-
-def _check(tables: ReplyTables, request: AnyReply, now: int) -> int:
-    """The queue to store in. Raises Refused as a send would be."""
-    start = tables.settings.start_accept_send_request_time_stamp
-    if now < start:
-        raise Refused(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {start}")
-    if not tables.settings.broker_permission & PERM_WRITE:
-        raise Refused(
-            ResponseCode.NO_PERMISSION, f"the broker[{tables.identity.address}] sending message is forbidden"
-        )
-    names.check_topic_name(request.topic)
-    names.refuse_send_to_system_topic(request.topic)
-    topic = tables.topics.get(request.topic)
-    if topic is None:
-        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.topic}] not exist, apply first please!")
-    if request.queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
-        raise Refused(ResponseCode.INVALID_PARAMETER, f"request queueId[{request.queue_id}] is illegal")
-    return max(0, request.queue_id)

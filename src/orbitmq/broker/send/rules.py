@@ -1,27 +1,47 @@
-"""Conditions that a send has to meet, and the message that it becomes.
+"""The message that an admitted send becomes, and the conditions that its content has to meet.
 
-The checks stand in the order in which Apache's broker makes them, so that a client that breaks two rules
-hears of the same one.
+The checks stand in the order in which Apache's broker makes them, those of `admission` first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.broker.metadata import names
+from orbitmq.broker.auth.permissions import PUB, SUB
+from orbitmq.broker.auth.records import user_of
+from orbitmq.broker.copied_properties import MAX_COPIED_PROPERTIES_BYTES
 from orbitmq.broker.retry.rules import retry_limit
-from orbitmq.broker.send.tables import AnySend, SendTables, extra_fields
+from orbitmq.broker.role.blind import refused_while_blind
+from orbitmq.broker.send.admission import OF_COPIES
+from orbitmq.broker.send.light_queues import light_queues, names_light_queues
+from orbitmq.broker.send.tables import AnySend, SendTables, extra_fields, fixed_parts
 from orbitmq.broker.transaction.records import QUEUE_ID, has_delay_level, is_delayed, reroute_to_half
 from orbitmq.handling.call import Call
 from orbitmq.protocol.bodies.topic import TopicConfig
-from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
+from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Malformed, Refused
-from orbitmq.protocol.names import HALF_TOPIC, MAX_TOPIC_CHARACTERS, NO_SEND_TOPICS, RETRY_PREFIX, dlq_topic
-from orbitmq.protocol.records.batch_cy import measure_batch
-from orbitmq.protocol.records.message import TRANSACTION_MASK
+from orbitmq.protocol.help_pages import UNKNOWN_TOPICS
+from orbitmq.protocol.names import (
+    DLQ_ORIGIN_TOPIC,
+    HALF_TOPIC,
+    INNER_MULTI_QUEUE_OFFSET,
+    MAX_TOPIC_CHARACTERS,
+    RETRY_PREFIX,
+    RETRY_TOPIC,
+    dlq_topic,
+)
+from orbitmq.protocol.records.batch_cy import encode_batch, split_batch
+from orbitmq.protocol.records.message import (
+    BROKER_PROPERTIES_BYTES,
+    MAX_SENT_PROPERTIES_BYTES,
+    TRANSACTION_MASK,
+)
 from orbitmq.protocol.records.properties import BadProperty, decode_properties, encode_properties
 from orbitmq.protocol.requests.send import SendBatchMessage
 from orbitmq.store import PendingMessage
+
+_PUB_OR_SUB = PUB | SUB
+_NO_SENDERS = (b"POP_CK\x01", b"CLUSTER\x01", INNER_MULTI_QUEUE_OFFSET.encode() + b"\x01")
 
 
 @dataclass(slots=True)
@@ -43,50 +63,22 @@ def accept(tables: SendTables, call: Call[AnySend], own: bytes, now: int) -> Inc
     Raises Refused with the code and remark that Apache's broker has for the rule which is broken first.
     """
     request = call.request
-    settings = tables.settings
-    if now < settings.start_accept_send_request_time_stamp:
-        raise Refused(
-            ResponseCode.SYSTEM_ERROR,
-            f"broker unable to service, until {settings.start_accept_send_request_time_stamp}",
-        )
-    name = request.topic
-    topic = tables.topics.by_name.get(name)
-    if topic is None:
-        _check_permission(tables, None)
-        names.check_topic_name(name)
-        names.refuse_send_to_system_topic(name)
-        topic = _make_topic(tables, request, now)
-    else:
-        _check_permission(tables, topic)
-        if name in NO_SEND_TOPICS:
-            names.refuse_send_to_system_topic(name)
-    if not topic.perm & PERM_WRITE:
-        raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden")
-    queue_id = request.queue_id
-    if queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
-        raise Refused(
-            ResponseCode.INVALID_PARAMETER,
-            f"request queueId[{queue_id}] is illegal, topic[{name}] has "
-            f"{topic.write_queue_nums} write and {topic.read_queue_nums} read queues",
-        )
+    name, queue_id = request.topic, request.queue_id
+    topic = tables.admission.admit_send(name, queue_id, lambda: _make_topic(tables, request, now), now)
     if queue_id < 0:
         tables.next_queue += 1
         queue_id = tables.next_queue % max(1, topic.write_queue_nums)
     if request.batch or isinstance(request, SendBatchMessage):
-        return _accept_batch(tables, call, queue_id)
+        return _accept_batch(tables, call, queue_id, fixed_parts(tables).batch_properties)
     return _accept_one(tables, call, queue_id, own, now)
-
-
-def _check_permission(tables: SendTables, topic: TopicConfig | None) -> None:
-    if not tables.settings.broker_permission & PERM_WRITE and (topic is None or topic.order):
-        raise Refused(
-            ResponseCode.NO_PERMISSION,
-            f"the broker[{tables.identity.address}] sending message is forbidden",
-        )
 
 
 def _make_topic(tables: SendTables, request: AnySend, now: int) -> TopicConfig:
     """The topic of a first send: made in the image of the default topic, or as its group's retry topic."""
+    if tables.promise.is_blind:
+        raise refused_while_blind(
+            tables.promise.blind_since, f"the topic {request.topic} is not made meanwhile"
+        )
     topic = tables.topics.create_for_send(
         request.topic, request.default_topic, request.default_topic_queue_nums, bool(request.unit_mode), now
     )
@@ -96,7 +88,7 @@ def _make_topic(tables: SendTables, request: AnySend, now: int) -> TopicConfig:
         raise Refused(
             ResponseCode.TOPIC_NOT_EXIST,
             f"topic[{request.topic}] not exist, apply first please!\n"
-            "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.",
+            f"See {UNKNOWN_TOPICS} for further details.",
         )
     return topic
 
@@ -106,13 +98,19 @@ def _waits(tables: SendTables, properties: dict[str, str]) -> bool:
     it.
     """
     promise = tables.promise
-    if not promise.waits or properties.get("WAIT") == "false":
+    if not promise.waits or (properties.get("WAIT") == "false" and not promise.is_blind):
         return False
+    if promise.lacks_member:
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR,
+            "IN_SYNC_REPLICAS_NOT_ENOUGH: no controller answers, and a member of the in-sync set is not "
+            "connected: start it, or the controllers, again",
+        )
     if promise.lacks_replicas:
         raise Refused(
             ResponseCode.SYSTEM_ERROR,
             f"IN_SYNC_REPLICAS_NOT_ENOUGH: {promise.available_replicas} of the group's brokers are in sync, "
-            f"and {promise.needed_replicas} have to be (minInSyncReplicas)",
+            f"and {promise.needed_replicas} have to be (inSyncReplicas, minInSyncReplicas)",
         )
     return True
 
@@ -128,12 +126,20 @@ def _accept_one(
     properties = decode_properties(request.properties or "")
     if "_SYS_MSG_PRIORITY_" in properties:
         queue_id = _queue_of_priority(tables, request.topic, properties, queue_id)
+    lmqs: tuple[str, ...] = ()
+    if names_light_queues(properties):
+        topic = tables.topics.by_name[request.topic]
+        lmqs = light_queues(topic, properties, tables.store.has_lmqs)
     asked_queue_id = queue_id
     name, queue_id, tags_code = _rewrite(tables, call, properties, queue_id, now)
     try:
         encoded = encode_properties(properties)
     except BadProperty:
         raise illegal(tables) from None
+    # A copy that comes from elsewhere has used the room that is kept for it.
+    is_copy = request.topic.startswith(OF_COPIES)
+    if len(encoded) + len(own) > (MAX_COPIED_PROPERTIES_BYTES if is_copy else MAX_SENT_PROPERTIES_BYTES):
+        raise illegal(tables)
     message = PendingMessage(
         name,
         queue_id,
@@ -149,6 +155,7 @@ def _accept_one(
         call.command.body or b"",
         encoded + own,
         tags_code,
+        lmqs=lmqs,
     )
     waits = _waits(tables, properties)
     return Incoming(message, properties.get("UNIQ_KEY"), waits, _is_dirty(tables, call, name), asked_queue_id)
@@ -159,7 +166,8 @@ def illegal(tables: SendTables) -> Refused:
     return Refused(
         ResponseCode.MESSAGE_ILLEGAL,
         "the message is illegal, maybe msg body or properties length not matched. msg body length limit "
-        f"{tables.settings.max_message_size}B, msg properties length limit 32KB.",
+        f"{tables.settings.max_message_size}B, msg properties length limit 32KB, "
+        f"of which the broker keeps {BROKER_PROPERTIES_BYTES} for its own.",
         extra_fields(tables),
     )
 
@@ -181,6 +189,8 @@ def _rewrite(
         properties.pop(name, None)
     properties.setdefault("UNIQ_KEY", tables.new_unique_id(now))
     name = call.request.topic
+    if name.startswith(OF_COPIES):
+        _drop_claims(tables, call, properties)
     if name.startswith(RETRY_PREFIX):
         dead = _dead_letter_topic(tables, call, now)
         if dead is not None:
@@ -199,7 +209,7 @@ def _rewrite(
     else:
         rerouted = tables.timer.reroute(name, queue_id, properties, now)
     if rerouted is not None:
-        if tables.store.is_pressed:
+        if tables.store.retention.is_pressed:
             raise Refused(
                 ResponseCode.SERVICE_NOT_AVAILABLE,
                 "the disk is too full to keep messages for later: delayed messages are not taken at present",
@@ -207,6 +217,18 @@ def _rewrite(
         properties.update(rerouted.properties)
         return rerouted.topic, rerouted.queue_id, rerouted.tags_code
     return name, queue_id, None
+
+
+def _drop_claims(tables: SendTables, call: Call[AnySend], properties: dict[str, str]) -> None:
+    """Drops what a message says about its origin if its sender has no right there: an operator who sends dead
+    letters again would write to that topic for it.
+    """
+    for name in (RETRY_TOPIC, DLQ_ORIGIN_TOPIC):
+        topic = properties.get(name)
+        if topic is not None and not tables.record_access.allows(
+            user_of(call.command), call.peer.host, topic, _PUB_OR_SUB
+        ):
+            del properties[name]
 
 
 def _queue_of_priority(tables: SendTables, name: str, properties: dict[str, str], queue_id: int) -> int:
@@ -256,11 +278,11 @@ def _dead_letter_topic(tables: SendTables, call: Call[AnySend], now: int) -> str
     return dead
 
 
-def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int) -> Incoming:
-    """A batch is stored as its messages, with the properties they came with and nothing added."""
+def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int, own: bytes) -> Incoming:
+    """A batch is stored as its messages, with the properties they came with and `own`."""
     request = call.request
     name = request.topic
-    if len(name) > MAX_TOPIC_CHARACTERS or name.startswith(RETRY_PREFIX):
+    if len(name) > MAX_TOPIC_CHARACTERS or name.startswith(OF_COPIES):
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support topic {name}")
     body = bytes(call.command.body or b"")
     if len(body) > tables.settings.max_message_size:
@@ -272,11 +294,13 @@ def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int) -> Inc
     if batch_properties.get("TRAN_MSG") == "true" or "DELAY" in batch_properties:
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch can be neither delayed nor a transaction")
     try:
-        count, *_ = measure_batch(body)
+        messages = [(flag, one, _in_batch(properties, own)) for flag, one, properties in split_batch(body)]
     except Malformed as error:
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"the batch cannot be read: {error}") from None
-    if not count:
+    if not messages:
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, "the batch is empty")
+    if any(len(properties) > MAX_SENT_PROPERTIES_BYTES for _, _, properties in messages):
+        raise illegal(tables)
     message = PendingMessage(
         name,
         queue_id,
@@ -289,7 +313,17 @@ def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int) -> Inc
         0,
         b"",
         b"",
-        batch=body,
+        batch=encode_batch(messages),
     )
     waits = _waits(tables, batch_properties)
     return Incoming(message, batch_properties.get("UNIQ_KEY"), waits, _is_dirty(tables, call, name), queue_id)
+
+
+def _in_batch(properties: bytes, own: bytes) -> bytes:
+    """The properties of a message of a batch with the broker's own, and without those that no sender sets."""
+    if any(name in properties for name in _NO_SENDERS):
+        entries = properties.split(b"\x02")
+        properties = b"\x02".join([entry for entry in entries if not entry.startswith(_NO_SENDERS)])
+    if properties and not properties.endswith(b"\x02"):
+        properties += b"\x02"
+    return properties + own

@@ -7,20 +7,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
+from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.client.locks import QueueLocks
 from orbitmq.broker.delay.levels import DelayLevels
 from orbitmq.broker.delay.timer import Timers
-from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.options import BrokerSettings
+from orbitmq.broker.role.promise import Promise
+from orbitmq.broker.send.admission import Admission
 from orbitmq.broker.send.answer import AnswerTemplate
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.broker.transaction.records import OP_PROPERTIES
 from orbitmq.broker.transaction.rerouting import ReroutingRules
 from orbitmq.broker.transaction.transactions import Transactions
-from orbitmq.protocol.codes import PERM_WRITE
 from orbitmq.protocol.names import SHARDING_KEY
 from orbitmq.protocol.records.properties import encode_properties
 from orbitmq.protocol.records.properties_cy import tags_code
@@ -42,6 +43,8 @@ class Fixed:
     trace_on: bool
     own_properties: bytes
     """Properties that the broker adds to every message."""
+    batch_properties: bytes
+    """Properties that it adds to every message of a batch."""
     template: AnswerTemplate
     answers: bytearray
     """Memory in which `handle_send_frames` puts answers together."""
@@ -65,6 +68,8 @@ class SendTables:
     new_unique_id: Callable[[int], str]
     """A message id for a client that gave none; gets the time in ms."""
     promise: Promise
+    record_access: RecordAccess
+    admission: Admission
     next_queue: int = 0
     """Moves on with every send that leaves the queue to the broker."""
     fixed: Fixed | None = None
@@ -84,6 +89,7 @@ def fixed_parts(tables: SendTables) -> Fixed:
             settings.region_id,
             settings.trace_on,
             encode_properties(own),
+            encode_properties({"CLUSTER": tables.identity.cluster}),
             template,
             bytearray(64 << 10),
             ReroutingRules(OP_PROPERTIES, tags_code(OP_PROPERTIES), partial(_refresh, tables)),
@@ -94,7 +100,7 @@ def fixed_parts(tables: SendTables) -> Fixed:
 def _refresh(tables: SendTables, rules: ReroutingRules) -> None:
     """Decides which delayed messages, half messages and decisions are accepted now."""
     rules.accepts_halves = not tables.settings.reject_transaction_message
-    rules.delays_ms = {} if tables.store.is_pressed else tables.levels.delay_ms
+    rules.delays_ms = {} if tables.store.retention.is_pressed else tables.levels.delay_ms
     rules.max_op_bytes = tables.settings.transaction_op_msg_max_size
     recent = tables.transactions.recent_halves()
     rules.open_halves = recent if tables.identity.is_master else None
@@ -104,10 +110,3 @@ def extra_fields(tables: SendTables) -> dict[str, str]:
     """Header fields of the answer to every send, a refusal's too."""
     settings = tables.settings
     return {"MSG_REGION": settings.region_id, "TRACE_ON": "true" if settings.trace_on else "false"}
-
-
-def may_take(settings: BrokerSettings, now: int) -> bool:
-    """True if this broker takes messages from anybody."""
-    return now >= settings.start_accept_send_request_time_stamp and bool(
-        settings.broker_permission & PERM_WRITE
-    )

@@ -221,7 +221,7 @@ def view_broker_stats_data(tables: StatsTables, call: Call[ViewBrokerStatsData],
         body=BrokerStatsData(
             stats_minute=_item(flow.window(flow.minute, counter)),
             stats_hour=_item(flow.window(flow.hour, counter)),
-            stats_day=_item(flow.window(flow.day, counter)),
+            stats_day=_item(flow.day_until(now, counter)),
         )
     )
 

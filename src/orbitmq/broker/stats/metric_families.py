@@ -391,12 +391,28 @@ FAMILIES: dict[str, Family] = {
             ("consumer_group",),
             switch=_lag_and_dlq,
         ),
+        Family(
+            "orbitmq_differing_filters",
+            GAUGE,
+            "Filters by which the members of a group read a topic, while these are more than one.",
+            ("consumer_group", "topic"),
+        ),
+        Family(
+            "orbitmq_filters_differed_total",
+            COUNTER,
+            "Times that members of a group began to read a topic by different filters, or by other ones.",
+        ),
         Family("orbitmq_unflushed_bytes", GAUGE, "Bytes acknowledged and not yet on the disk."),
         Family("orbitmq_unflushed_seconds", GAUGE, "For how long the oldest of these has waited."),
         Family(
             "orbitmq_in_sync_replicas",
             GAUGE,
             "Brokers of the group that lack less than haMaxGapNotInSync of the log, the master included.",
+        ),
+        Family(
+            "orbitmq_blind_seconds",
+            GAUGE,
+            "For how long this master has gone on without a controller that answers; 0 while one does.",
         ),
         Family(
             "orbitmq_replication_gap_bytes",
@@ -437,6 +453,12 @@ FAMILIES: dict[str, Family] = {
             COUNTER,
             "Requests that were refused to protect the broker: flow control, a full disk, a stopped store.",
             ("request_code", "response_code"),
+        ),
+        Family(
+            "orbitmq_passed_over_total",
+            COUNTER,
+            "Items that revival, check-back, timers or delay levels could not do, by where they are kept.",
+            ("kind", "place"),
         ),
         Family("orbitmq_put_failed_total", COUNTER, "Messages that the store refused."),
         Family("orbitmq_bad_records_total", COUNTER, "Damaged records met since the start; none is served."),

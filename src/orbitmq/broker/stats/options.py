@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from orbitmq.options import InvalidValue, Option, Settings, option, without_effect
+from orbitmq.options import InvalidValue, Settings, option
 
 _LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
@@ -76,21 +76,3 @@ def parse_labels(text: str) -> Iterator[tuple[str, str]]:
         if not colon or ":" in value or not _LABEL_NAME.fullmatch(name):
             raise ValueError("NAME:VALUE, several with `,` between; a name has letters, digits and _")
         yield name, value
-
-
-METRICS_ROWS: list[Option] = [
-    *without_effect(
-        "metrics are neither pushed nor logged: metricsExporterType is DISABLE or PROM",
-        "BrokerConfig",
-        ("metricsGrpcExporterTarget", "String", ""),
-        ("metricsGrpcExporterHeader", "String", ""),
-        ("metricGrpcExporterTimeOutInMills", "long", 3000),
-        ("metricGrpcExporterIntervalInMills", "long", 60_000),
-        ("metricLoggingExporterIntervalInMills", "long", 10_000),
-    ),
-    *without_effect(
-        "the lag of a group counts all messages of its queues, whatever its filter would take",
-        "BrokerConfig",
-        ("estimateAccumulation", "boolean", True),
-    ),
-]

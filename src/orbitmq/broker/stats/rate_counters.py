@@ -76,15 +76,26 @@ class Flow:
         """A window of one counter: `messages`, `size_bytes` or `took_ms`."""
         if not series:
             return Window(0, 0.0, 0.0)
-        first, last = series[0], series[-1]
-        amount: int = getattr(last, field_name) - getattr(first, field_name)
-        elapsed_ms = last.at_ms - first.at_ms
-        calls = last.calls - first.calls
-        return Window(
-            amount,
-            amount * 1000 / elapsed_ms if elapsed_ms > 0 else 0.0,
-            amount / calls if calls > 0 else 0.0,
-        )
+        return _between(series[0], series[-1], field_name)
+
+    def day_until(self, now: int, field_name: str) -> Window:
+        """The last day until now, and not until the last sample, which may be an hour old."""
+        last = Sample(now, self.messages, self.size_bytes, self.took_ms, self.calls)
+        since = now - DAY_STEP_MS * (_MOST_SAMPLES[DAY_STEP_MS] - 1)
+        # A flow at rest keeps one sample, older than a day, of counters that are the same since.
+        first = next((one for one in self.day if one.at_ms >= since), self.day[-1] if self.day else None)
+        return _between(first or Sample(now - DAY_STEP_MS, 0, 0, 0, 0), last, field_name)
+
+
+def _between(first: Sample, last: Sample, field_name: str) -> Window:
+    amount: int = getattr(last, field_name) - getattr(first, field_name)
+    elapsed_ms = last.at_ms - first.at_ms
+    calls = last.calls - first.calls
+    return Window(
+        amount,
+        amount * 1000 / elapsed_ms if elapsed_ms > 0 else 0.0,
+        amount / calls if calls > 0 else 0.0,
+    )
 
 
 class Flows(Generic[K]):

@@ -3,6 +3,7 @@
 Every transactionCheckInterval a round goes over the half messages that were there when it began, oldest
 first. The rules, in this order, for one that is open:
 
+- its topic was deleted since: dropped;
 - asked transactionCheckMax times, or older than fileReservedTime: given up, nobody is asked again;
 - of a time to come, by the broker's clock too: that clock was set back, and its producer is asked, as by
   Apache's broker; otherwise nobody would be for as long as the clock repeats;
@@ -10,6 +11,8 @@ first. The rules, in this order, for one that is open:
 - younger than transactionTimeOut: the round is over;
 - else it is copied with its count of checks raised, and a live producer of its group is asked about the
   copy. The count rises where there is none, too.
+
+One that cannot be copied is asked about where it stands; its count is kept in memory.
 """
 
 from __future__ import annotations
@@ -19,15 +22,18 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
 
-from orbitmq.broker.client.clients import Client, ClientTable
+from orbitmq.broker.client.clients import ClientTable
+from orbitmq.broker.client.members import Client
 from orbitmq.broker.client.outbox import Outbox
+from orbitmq.broker.copied_properties import NoRoom
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.options import BrokerSettings
+from orbitmq.broker.stats.passed_over import AGAIN, PassedOver
 from orbitmq.broker.transaction.records import Half, check_request, copied, given_up
 from orbitmq.broker.transaction.transactions import Transactions
 from orbitmq.protocol.names import TRANSACTION_CHECK_TOPIC
-from orbitmq.store import PendingMessage, PutStatus
+from orbitmq.store import FINAL_REFUSALS, PendingMessage, PutStatus
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +41,7 @@ HALVES_PER_SLICE = 100
 BYTES_PER_SLICE = 1 << 20
 """Number of bytes that one turn copies, and asks about, before it lets others go first."""
 HOUR_MS = 3_600_000
+KIND = "check-back"
 CHECK_MAX_TIME_QUEUES = 1
 
 
@@ -48,11 +55,11 @@ class Verdict(Enum):
     ASK = auto()
 
 
-def judge(half: Half, settings: BrokerSettings, now: int) -> Verdict:
-    """Applies the rules to one open half message."""
+def judge(half: Half, settings: BrokerSettings, now: int, further_checks: int = 0) -> Verdict:
+    """Applies the rules to one open half message; `further_checks` are those that it does not say itself."""
     born = half.record.born_timestamp
     too_old = now - born > settings.file_reserved_time * HOUR_MS
-    if too_old or half.check_times >= settings.transaction_check_max:
+    if too_old or half.check_times + further_checks >= settings.transaction_check_max:
         return Verdict.GIVE_UP
     age, timeout = half.age_ms(now), settings.transaction_time_out
     immunity = half.immunity_ms(timeout)
@@ -93,11 +100,15 @@ class CheckBack:
         self._turns: dict[str, int] = {}
         self._questions: deque[int] = deque()
         """Copies whose producers are asked once readers see them: under SYNC_FLUSH, after the flush."""
+        self._in_place: dict[int, int] = {}
+        """Half messages, by queue offset, that cannot be copied, and how often their producers were asked."""
+        self.passed = PassedOver()
 
     def forget(self, now: int) -> None:
         """Ends the round and what it wanted to ask; the next one begins after an interval."""
         self._round = None
         self._questions.clear()
+        self._in_place.clear()
         self._began = now
 
     def tick(self, now: int) -> bool:
@@ -124,6 +135,7 @@ class CheckBack:
         abandoned: list[Half] = []
         halves: list[Half] = []
         copies: list[PendingMessage] = []
+        dropped: list[Half] = []
         size = 0
         over = False
         host = self._identity.host
@@ -137,22 +149,33 @@ class CheckBack:
             if half is None:
                 transactions.pass_unreadable(offset)
                 continue
-            verdict = judge(half, self._settings, now)
+            if transactions.is_of_deleted(half.topic, half.physical_offset):
+                dropped.append(half)
+                continue
+            verdict = judge(half, self._settings, now, self._in_place.get(offset, 0))
             if verdict is Verdict.END_ROUND:
                 over = True
                 break
             if verdict is Verdict.GIVE_UP:
                 abandoned.append(half)
-            elif verdict is Verdict.KEEP:
-                halves.append(half)
-                copies.append(copied(half, half.check_times, host))
-            elif self._has_slow_producers_only(half):
+                size += half.record.size
                 continue
-            else:
-                halves.append(half)
-                copies.append(copied(half, half.check_times + 1, host))
+            asks = verdict is Verdict.ASK
+            if asks and self._has_slow_producers_only(half):
+                continue
+            try:
+                if offset not in self._in_place:
+                    copies.append(copied(half, half.check_times + asks, host))
+                    halves.append(half)
+            except NoRoom as error:
+                self._pass_over(half, str(error))
+            if asks and offset in self._in_place:
+                self._ask_in_place(half)
+            elif asks:
                 check.asked.add(offset)
             size += half.record.size
+        if dropped:
+            transactions.drop(dropped, now)
         stored = self._store(check, halves, copies, abandoned, now)
         check.asked.clear()
         return over or not stored
@@ -170,18 +193,41 @@ class CheckBack:
         """
         transactions = self._transactions
         stored = transactions.replace(halves, copies, now)
+        ok = True
         for half, appended in zip(halves, stored, strict=True):
-            if appended.status is PutStatus.PUT_OK and half.offset in check.asked:
-                self._questions.append(appended.queue_offset)
-        ok = all(appended.status is PutStatus.PUT_OK for appended in stored)
+            asks = half.offset in check.asked
+            if appended.status is PutStatus.PUT_OK:
+                if asks:
+                    self._questions.append(appended.queue_offset)
+            elif appended.status in FINAL_REFUSALS:
+                self._pass_over(half, appended.status.name)
+                if asks:
+                    self._ask_in_place(half)
+            else:
+                ok = False
         if abandoned:
             self._topics.ensure(TRANSACTION_CHECK_TOPIC, CHECK_MAX_TIME_QUEUES, now)
             laid = [given_up(half, self._identity.host) for half in abandoned]
-            ok = transactions.give_up(abandoned, laid, now) and ok
+            for half, appended in zip(abandoned, transactions.give_up(abandoned, laid, now), strict=True):
+                if appended.status in FINAL_REFUSALS:
+                    self.passed.note(KIND, AGAIN, f"half message {half.unique_id}", appended.status.name)
+                elif appended.status is not PutStatus.PUT_OK:
+                    ok = False
             log.warning("%d half messages were given up: their producers did not decide", len(abandoned))
         if not ok:
             log.warning("half messages could not be copied; tried again in the next round")
         return ok
+
+    def _pass_over(self, half: Half, why: str) -> None:
+        """Leaves a half message where it stands: nothing that is copied comes of it."""
+        for offset in [offset for offset in self._in_place if offset < self._transactions.window.start]:
+            del self._in_place[offset]
+        self._in_place[half.offset] = 0
+        self.passed.note(KIND, AGAIN, f"half message {half.unique_id} of {half.topic}", why)
+
+    def _ask_in_place(self, half: Half) -> None:
+        self._in_place[half.offset] += 1
+        self._questions.append(half.offset)
 
     def _send_questions(self, now: int) -> bool:
         """Sends questions about copies that can be read. True if there are more of them."""

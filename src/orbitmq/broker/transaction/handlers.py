@@ -8,10 +8,10 @@ from functools import partial
 
 from orbitmq.broker.auth.permissions import PUB, UPDATE
 from orbitmq.broker.auth.records import RecordAccess
-from orbitmq.broker.ha.promise import Promise
-from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.registry import handlers
+from orbitmq.broker.role.promise import Promise
+from orbitmq.broker.role.state import RoleState
 from orbitmq.broker.transaction.options import TransactionOptions
 from orbitmq.broker.transaction.records import Half, resumed
 from orbitmq.broker.transaction.transactions import Decision, Transactions
@@ -50,7 +50,7 @@ class TransactionTables:
     store: MessageStore
     record_access: RecordAccess
     promise: Promise
-    replication: Replication
+    role: RoleState
 
 
 @handlers(EndTransaction)
@@ -159,7 +159,7 @@ def _decided(
     tables: TransactionTables, request: EndTransaction, command: Command, peer: Peer, now: int
 ) -> Half | None:
     """The open half message that the request decides about; None where nothing is left to do."""
-    if tables.replication.is_slave:
+    if tables.role.is_slave:
         # Also of a broker that becomes master: it does not know yet which half messages are open.
         raise Refused(ResponseCode.SLAVE_NOT_AVAILABLE, "a slave ends no transactions: ask the master")
     if request.commit_or_rollback not in (UNDECIDED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK):
@@ -183,6 +183,9 @@ def _decided(
     _check(request, named)
     live = tables.transactions.live(named)
     if live is not None:
+        if _is_commit(request) and tables.transactions.is_of_deleted(named.topic, named.physical_offset):
+            tables.transactions.drop([live], now)
+            raise _of_deleted(named.topic, named.unique_id)
         return live
     wanted = HalfState.COMMITTED if _is_commit(request) else HalfState.ROLLED_BACK
     if tables.transactions.window[named.offset] is wanted:
@@ -221,6 +224,13 @@ def _check(request: EndTransaction, half: Half) -> None:
             ResponseCode.SYSTEM_ERROR,
             f"The transaction id wrong: {request.transaction_id}, the half message has {half.unique_id}",
         )
+
+
+def _of_deleted(topic: str, unique_id: str) -> Refused:
+    return Refused(
+        ResponseCode.TOPIC_NOT_EXIST,
+        f"the topic {topic} was deleted after the half message {unique_id} had come: it is dropped",
+    )
 
 
 def _has_ended(half: Half) -> Refused:
@@ -272,6 +282,9 @@ def _resume_at(
         live = tables.transactions.live(half)
         if live is None:
             raise _has_ended(half)
+        if tables.transactions.is_of_deleted(half.topic, half.physical_offset):
+            tables.transactions.drop([live], now)
+            raise _of_deleted(half.topic, half.unique_id)
         restarted = tables.transactions.restart(live, now)
         status = restarted.status
     else:
@@ -297,4 +310,6 @@ def _resume(
         for name in (b"REAL_TOPIC", b"PGROUP")
     )
     tables.record_access.check_topic(call.command, call.peer, topic, UPDATE)
+    if tables.transactions.is_of_deleted(topic, physical_offset):
+        raise _of_deleted(topic, discarded.unique_id or "")
     return tables.transactions.resume(message, group, topic, now).status

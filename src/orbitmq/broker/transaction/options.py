@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.options import Long, Settings, option, without_effect
+from orbitmq.options import Long, Settings, option
 
 
 @dataclass(kw_only=True)
@@ -42,11 +42,3 @@ class TransactionOptions(Settings, owner="BrokerConfig"):
     transaction_metric_flush_interval: Long = option(
         10_000, "Interval at which the counts of open half messages are saved.", unit="ms", minimum=1
     )
-
-
-TRANSACTION_ROWS = without_effect(
-    "decisions are written in the turn in which they come: none waits in memory for others to go with it",
-    "BrokerConfig",
-    ("transactionOpBatchInterval", "int", 3000),
-)
-"""Rows of transactions that change nothing."""

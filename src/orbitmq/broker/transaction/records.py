@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from orbitmq.broker.copied_properties import NoRoom, copied_properties
 from orbitmq.protocol.names import (
     CHECK_IMMUNITY_TIME_IN_SECONDS,
     DELAY,
@@ -37,7 +38,12 @@ from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.records.ids import offset_message_id
 from orbitmq.protocol.records.message import TRANSACTION_COMMIT, TRANSACTION_MASK, BadRecord, StoredMessage
 from orbitmq.protocol.records.message_cy import decode_record
-from orbitmq.protocol.records.properties import decode_properties, encode_properties
+from orbitmq.protocol.records.properties import (
+    change_properties,
+    decode_properties,
+    encode_properties,
+    find_property,
+)
 from orbitmq.protocol.requests.transaction import CheckTransactionState
 from orbitmq.store import PendingMessage
 
@@ -164,9 +170,13 @@ def read_half(record: bytes | memoryview | None) -> Half | None:
     if record is None:
         return None
     try:
-        message = decode_record(record)
+        return half_of(decode_record(record))
     except BadRecord:
         return None
+
+
+def half_of(message: StoredMessage) -> Half | None:
+    """The half message that a record is; None if it is none."""
     properties = decode_properties(message.properties)
     topic = properties.get(REAL_TOPIC)
     queue_id = _number(properties, REAL_QUEUE_ID, -1)
@@ -177,12 +187,12 @@ def read_half(record: bytes | memoryview | None) -> Half | None:
 
 def committed(half: Half, store_host: bytes) -> PendingMessage:
     """The message that a commit publishes: it names its half message by physical offset."""
-    properties = dict(half.properties)
-    del properties[REAL_TOPIC], properties[REAL_QUEUE_ID]
-    if CHECK_IMMUNITY_TIME_IN_SECONDS not in properties:
-        properties.pop(TRANSACTION_PREPARED_QUEUE_OFFSET, None)
-    properties[TRANSACTION_PREPARED] = "true"
-    message = _like(half, half.topic, half.queue_id, properties, store_host)
+    changes: dict[str, str | None] = {REAL_TOPIC: None, REAL_QUEUE_ID: None}
+    if CHECK_IMMUNITY_TIME_IN_SECONDS not in half.properties:
+        changes[TRANSACTION_PREPARED_QUEUE_OFFSET] = None
+    changes[TRANSACTION_PREPARED] = "true"
+    properties = change_properties(half.record.properties, changes)
+    message = _like(half.record, half.topic, half.queue_id, properties, store_host)
     message.sys_flag = half.record.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT
     message.prepared_transaction_offset = half.record.physical_offset
     return message
@@ -192,20 +202,20 @@ def copied(half: Half, check_times: int, store_host: bytes) -> PendingMessage:
     """The half message once more, at the end of its queue: it takes the place of the old one.
 
     So a half that stays open neither holds up those behind it nor grows too old for its segment. It keeps
-    the offset of the first one, by which an answer that names any copy finds the newest.
+    the offset of the first one, by which an answer that names any copy finds the newest. Raises NoRoom if its
+    properties cannot hold that.
     """
-    properties = dict(half.properties)
-    if check_times:
-        properties[TRANSACTION_CHECK_TIMES] = str(check_times)
-    else:
-        properties.pop(TRANSACTION_CHECK_TIMES, None)
-    properties[TRANSACTION_PREPARED_QUEUE_OFFSET] = str(half.root)
-    return _like(half, HALF_TOPIC, QUEUE_ID, properties, store_host)
+    changes = {
+        TRANSACTION_CHECK_TIMES: str(check_times) if check_times else None,
+        TRANSACTION_PREPARED_QUEUE_OFFSET: str(half.root),
+    }
+    properties = copied_properties(half.record.properties, changes)
+    return _like(half.record, HALF_TOPIC, QUEUE_ID, properties, store_host)
 
 
 def given_up(half: Half, store_host: bytes) -> PendingMessage:
     """The half message as it is kept in TRANS_CHECK_MAX_TIME_TOPIC."""
-    return _like(half, TRANSACTION_CHECK_TOPIC, 0, half.properties, store_host)
+    return _like(half.record, TRANSACTION_CHECK_TOPIC, 0, half.record.properties, store_host)
 
 
 def resumed(record: StoredMessage, store_host: bytes) -> PendingMessage | None:
@@ -213,20 +223,19 @@ def resumed(record: StoredMessage, store_host: bytes) -> PendingMessage | None:
 
     None if the record does not say where it belongs.
     """
-    properties = decode_properties(record.properties)
-    topic = properties.get(REAL_TOPIC)
-    if record.topic != TRANSACTION_CHECK_TOPIC or not topic:
+    if record.topic != TRANSACTION_CHECK_TOPIC or not find_property(record.properties, REAL_TOPIC.encode()):
         return None
-    properties[TRANSACTION_CHECK_TIMES] = "0"
-    properties.pop(TRANSACTION_PREPARED_QUEUE_OFFSET, None)
-    half = Half(record, properties, topic, QUEUE_ID)
-    return _like(half, HALF_TOPIC, QUEUE_ID, properties, store_host)
+    changes = {TRANSACTION_CHECK_TIMES: "0", TRANSACTION_PREPARED_QUEUE_OFFSET: None}
+    try:
+        properties = copied_properties(record.properties, changes, (TRANSACTION_CHECK_TIMES,))
+    except NoRoom:
+        properties = record.properties
+    return _like(record, HALF_TOPIC, QUEUE_ID, properties, store_host)
 
 
 def _like(
-    half: Half, topic: str, queue_id: int, properties: Mapping[str, str], store_host: bytes
+    record: StoredMessage, topic: str, queue_id: int, properties: bytes, store_host: bytes
 ) -> PendingMessage:
-    record = half.record
     return PendingMessage(
         topic=topic,
         queue_id=queue_id,
@@ -238,7 +247,8 @@ def _like(
         reconsume_times=record.reconsume_times,
         prepared_transaction_offset=0,
         body=record.body,
-        properties=encode_properties(properties),
+        properties=properties,
+        copy_of=record.physical_offset,
     )
 
 

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.broker.transaction.records import QUEUE_ID, Half, op_offsets
-from orbitmq.broker.transaction.transactions import Transactions, TransactionStore
+from orbitmq.broker.transaction.transactions import Transactions
 from orbitmq.broker.transaction.window import HalfState
 from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from orbitmq.protocol.records.message import TRANSACTION_COMMIT, TRANSACTION_MASK, BadRecord
 from orbitmq.protocol.records.message_cy import decode_record
+from orbitmq.store import MessageStore
 from orbitmq.store.option_rows import StoreSettings
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class TransactionLoading:
         self,
         transactions: Transactions,
         settings: StoreSettings,
-        store: TransactionStore,
+        store: MessageStore,
         offsets: OffsetTable,
     ) -> None:
         self._transactions = transactions

@@ -15,10 +15,12 @@ it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
+from orbitmq.broker.copied_properties import NoRoom
+from orbitmq.broker.metadata.deletions import Deletions
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.snapshots import Snapshot
 from orbitmq.broker.offset.offsets import OffsetTable
@@ -39,33 +41,13 @@ from orbitmq.broker.transaction.window import HalfState, HalfWindow, OpWindow
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from orbitmq.protocol.records.properties import find_property
-from orbitmq.store import Appended, PendingMessage, PutStatus
+from orbitmq.store import Appended, MessageStore, PendingMessage, PutStatus
 from orbitmq.store.log.messages import Cold
 
 log = logging.getLogger(__name__)
 
 MOST_RECENT = 16_384
 """Half messages that are known by their place in the log: so many."""
-
-
-class TransactionStore(Protocol):
-    """The part of the message store that transactions need."""
-
-    @property
-    def durable_offset(self) -> int: ...
-    @property
-    def max_physical(self) -> int: ...
-    def min_offset(self, topic: str, queue_id: int) -> int: ...
-    def max_offset(self, topic: str, queue_id: int) -> int: ...
-    def physical_offset_of(
-        self, topic: str, queue_id: int, queue_offset: int
-    ) -> tuple[int, int, int] | None: ...
-    def record_at(self, physical_offset: int) -> memoryview | bytes | None: ...
-    def cold_unit(self, topic: str, queue_id: int, queue_offset: int) -> Cold | None: ...
-    def cold_record(self, physical_offset: int) -> Cold | None: ...
-    def append_many(
-        self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended] | None = None
-    ) -> list[Appended]: ...
 
 
 @dataclass(slots=True)
@@ -124,7 +106,7 @@ class Transactions:
         self,
         identity: BrokerIdentity,
         settings: TransactionOptions,
-        store: TransactionStore,
+        store: MessageStore,
         offsets: OffsetTable,
         stats: BrokerStats,
         dirty_tables: DirtyTables,
@@ -137,6 +119,8 @@ class Transactions:
         self.figures = TransactionFigures(now)
         self.held_to = 0
         """No decision about half messages before this queue offset is taken: a slave may have moved them."""
+        self.deletions: Deletions | None = None
+        self._deletions_seen = 0
         self._identity = identity
         self._settings = settings
         self._store = store
@@ -188,6 +172,10 @@ class Transactions:
         None while decisions have to be made one by one.
         """
         self.note_stored()
+        if self.deletions is not None and self.deletions.noted != self._deletions_seen:
+            # A topic was deleted: which of these were for it, only their records say.
+            self._deletions_seen = self.deletions.noted
+            self._recent.clear()
         while len(self._recent) > MOST_RECENT:
             del self._recent[next(iter(self._recent))]
         return None if self._owed else self._recent
@@ -241,18 +229,18 @@ class Transactions:
         """The range of the disk that a look at a half message, or at its open copy, would wait for."""
         if physical_offset < 0:
             return None
-        cold = self._store.cold_record(physical_offset)
+        cold = self._store.reader.cold_record(physical_offset)
         if cold is not None or not self.newest:
             return cold
         half = self.half_at(physical_offset)
         copy = None if half is None else self.newest.get(half.root)
         if half is None or copy is None or copy == half.offset:
             return None
-        cold = self._store.cold_unit(HALF_TOPIC, QUEUE_ID, copy)
+        cold = self._store.reader.cold_unit(HALF_TOPIC, QUEUE_ID, copy)
         if cold is not None:
             return cold
         unit = self._store.physical_offset_of(HALF_TOPIC, QUEUE_ID, copy)
-        return None if unit is None else self._store.cold_record(unit[0])
+        return None if unit is None else self._store.reader.cold_record(unit[0])
 
     def named(self, physical_offset: int) -> Half | None:
         """The half message that a decision names by its physical offset."""
@@ -274,6 +262,19 @@ class Transactions:
             return half
         # Under SYNC_FLUSH a copy cannot be read before its flush; but it is a copy.
         return self.half(offset) or half.at(offset)
+
+    # Half messages of deleted topics.
+
+    def is_of_deleted(self, topic: str, physical_offset: int) -> bool:
+        """True if a half message that stands there was for a topic that was deleted since: one that was made
+        anew under its name is not to get it.
+        """
+        return self.deletions is not None and self.deletions.is_of_deleted(topic, physical_offset)
+
+    def drop(self, halves: Sequence[Half], now: int) -> None:
+        """Ends open half messages of deleted topics as a rollback does."""
+        self.end_all([Decision(half, is_commit=False) for half in halves], now)
+        log.warning("%d half messages were dropped: their topics were deleted", len(halves))
 
     # Storing and noting.
 
@@ -397,13 +398,13 @@ class Transactions:
         self.newest[half.root] = copy.queue_offset
         self.window[half.offset] = HalfState.COPIED
 
-    def give_up(self, halves: Sequence[Half], copies: Sequence[PendingMessage], now: int) -> bool:
-        """Gives half messages up once their copies elsewhere are stored. True if all were."""
+    def give_up(self, halves: Sequence[Half], copies: Sequence[PendingMessage], now: int) -> list[Appended]:
+        """Gives half messages up once their copies elsewhere are stored; one answer each."""
         stored = self._store_all(halves, copies, self._note_given_up, now) if copies else []
         given_up = [half for half, put in zip(halves, stored, strict=True) if put.status is PutStatus.PUT_OK]
         self.figures.given_up.update(half.topic for half in given_up)
         self.write_ops((), now)
-        return len(given_up) == len(halves)
+        return stored
 
     def _note_given_up(self, half: Half, laid: Appended, now: int) -> None:
         self._owe(half.offset)
@@ -413,9 +414,9 @@ class Transactions:
         """Takes note of a half message that turns out to have ended before this start."""
         self._close(half, HalfState.ENDED, now)
 
-    def were_moved(self, halves_to: int, now: int) -> int:
-        """Ends the open half messages before a queue offset, which a slave has moved to another master; gives
-        their number.
+    def were_moved(self, halves_to: int, now: int, left: Container[int] = ()) -> int:
+        """Ends the open half messages before a queue offset, which a slave has moved to another master, but
+        for those that it has `left` (physical offsets); gives their number.
         """
         ended, at, end = [], self.window.start, min(halves_to, self.end)
         while (offset := self.window.next_open(at, end)) is not None:
@@ -423,6 +424,8 @@ class Transactions:
             half = self.half(offset)
             if half is None:
                 self.pass_unreadable(offset)
+                continue
+            if half.physical_offset in left:
                 continue
             self.found_ended(half, now)
             ended.append(offset)
@@ -436,7 +439,11 @@ class Transactions:
 
     def restart(self, half: Half, now: int) -> Appended:
         """Copies an open half message with its count of checks back at 0."""
-        return self.replace([half], [copied(half, 0, self._identity.host)], now)[0]
+        try:
+            copy = copied(half, 0, self._identity.host)
+        except NoRoom:
+            return Appended(PutStatus.PROPERTIES_SIZE_EXCEEDED)
+        return self.replace([half], [copy], now)[0]
 
     def resume(self, message: PendingMessage, group: str, topic: str, now: int) -> Appended:
         """Stores a half message that had been given up, as a new one."""

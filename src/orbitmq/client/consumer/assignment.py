@@ -9,14 +9,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from orbitmq.client.consumer.consuming import Consumption
 from orbitmq.client.consumer.context import ConsumerContext
-from orbitmq.client.consumer.ordering import OrderedConsumption, QueueLocks
+from orbitmq.client.consumer.ordering import LockedConsumption, QueueLocks
 from orbitmq.client.consumer.process_queue import ProcessQueue
 from orbitmq.client.consumer.pulling import Limits, QueuePull
-from orbitmq.client.core.errors import SeekFailed, TopicNotFound
-from orbitmq.client.core.instance import now_ms
+from orbitmq.client.core.background import Kept
+from orbitmq.client.core.errors import FiltersDiffer, SeekFailed
+from orbitmq.client.core.instance import CALLBACK, now_ms
 from orbitmq.client.core.options import FIRST_OFFSET, LAST_OFFSET, TIMESTAMP
 from orbitmq.client.core.rebalance import share_of
 from orbitmq.client.core.routes import TopicRoute
+from orbitmq.protocol.bodies.heartbeat import FilterOfMembers, GetConsumerListByGroupResponseBody
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import OrbitError, PeerFailed
 from orbitmq.protocol.names import RETRY_PREFIX
@@ -33,7 +35,7 @@ class Assignment:
     def __init__(self, session: ConsumerContext, locks: QueueLocks | None) -> None:
         self._session = session
         self._pulls: dict[MessageQueue, QueuePull] = {}
-        self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._tasks: dict[MessageQueue, Kept] = {}
         self._locks = locks
         self._consumption: Consumption | None = None
         self._suspended: set[str] = set()
@@ -111,12 +113,14 @@ class Assignment:
         if route is None:
             if topic.startswith(RETRY_PREFIX):
                 return False  # a broker makes it when it hears of the group
-            raise TopicNotFound(topic)
+            raise await session.instance.routes.not_found(topic)
         await session.instance.introduce(_addresses(route))
         if session.options.broadcasting:
             mine = set(route.subscribe_queues)
         else:
-            clients = await self._members_of_group(route)
+            members = await self._members_of_group(route)
+            clients = members.consumer_id_list or []
+            self._compare_filters(topic, members.filters_of_members or [])
             me = session.instance.client_id
             if not clients or me not in clients:
                 return False  # nobody can say who shares: nothing changes in this pass
@@ -125,7 +129,7 @@ class Assignment:
         lost = [
             queue
             for queue, pull in self._pulls.items()
-            if queue.topic == topic and (queue not in mine or pull.is_idle(now))
+            if queue.topic == topic and (queue not in mine or pull.held.dropped or pull.is_idle(now))
         ]
         await self.drop(lost)
         new = sorted(queue for queue in mine if queue not in self._pulls)
@@ -139,22 +143,32 @@ class Assignment:
             self._share_limits(topic)
         return complete
 
-    async def _members_of_group(self, route: TopicRoute) -> list[str]:
+    def _compare_filters(self, topic: str, differing: list[FilterOfMembers]) -> None:
+        """Says that members read a topic by different filters, once for each change, and that they agree
+        again.
+        """
+        session = self._session
+        filters = ", ".join(str(one) for one in differing if one.topic == topic)
+        if filters:
+            session.instance.report(filters_of(topic), FiltersDiffer(session.group, topic, filters))
+        else:
+            session.instance.recovered(filters_of(topic))
+
+    async def _members_of_group(self, route: TopicRoute) -> GetConsumerListByGroupResponseBody:
         instance = self._session.instance
         addresses = _addresses(route)
         random.shuffle(addresses)
         error: OrbitError | None = None
         for address in addresses:
             try:
-                reply = await instance.call(address, GetConsumerListByGroup(self._session.group))
-                return reply.body.consumer_id_list or []
+                return (await instance.call(address, GetConsumerListByGroup(self._session.group))).body
             except PeerFailed:
-                return []  # nobody is registered there yet, ourselves included
+                return GetConsumerListByGroupResponseBody()  # nobody is known there, nor are we
             except OrbitError as failed:
                 error = failed
         if error is not None:
             raise error
-        return []
+        return GetConsumerListByGroupResponseBody()
 
     def _share_limits(self, topic: str) -> None:
         pulls = [pull for queue, pull in self._pulls.items() if queue.topic == topic]
@@ -197,13 +211,13 @@ class Assignment:
         session, consumption = self._session, self._consumption
         assert consumption is not None
         held = ProcessQueue(queue, now_ms(), session.offsets.set(queue, offset))
-        if isinstance(consumption, OrderedConsumption):
+        if isinstance(consumption, LockedConsumption):
             consumption.locked(held, True)
         pull = QueuePull(session, held, offset, self._limits(1), consumption.deliver, self._moved)
         self._pulls[queue] = pull
         consumption.taken(held)
-        self._tasks[queue] = session.instance.tasks.start(
-            pull.run(), f"pull {queue.topic} {queue.broker_name}:{queue.queue_id}"
+        self._tasks[queue] = session.instance.tasks.keep(
+            pull.run, f"pull {queue.topic} {queue.broker_name}:{queue.queue_id}"
         )
 
     async def _start_offset(self, queue: MessageQueue) -> int:
@@ -260,7 +274,7 @@ class Assignment:
             try:
                 listener(theirs)
             except Exception as error:
-                self._session.instance.report("rebalance callback", error, lasting=False)
+                self._session.instance.report(CALLBACK, error, lasting=False)
 
     def _moved(self, pull: QueuePull, offset: int) -> None:
         """The queue does not reach where we are: it is taken again where the broker says."""
@@ -312,14 +326,19 @@ class Assignment:
 
     async def close(self) -> None:
         """Stops pulling; what is held may still be finished and committed."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        for kept in self._tasks.values():
+            kept.cancel()
+        await asyncio.gather(*(kept.task for kept in self._tasks.values()), return_exceptions=True)
 
 
 def sharing_of(topic: str) -> str:
     """Name in `errors` of a failure to share out a topic's queues."""
     return f"rebalance of {topic}"
+
+
+def filters_of(topic: str) -> str:
+    """Name in `errors` of different filters of the group's members."""
+    return f"different filters of {topic}"
 
 
 def offsets_of(topic: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -10,22 +11,29 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from orbitmq.client.consumer.assignment import Assignment, offsets_of, sharing_of
+from orbitmq.client.consumer.assignment import Assignment, filters_of, offsets_of, sharing_of
 from orbitmq.client.consumer.closing import Closers
 from orbitmq.client.consumer.consuming import ConcurrentConsumption, Consumption, Handling
 from orbitmq.client.consumer.context import ConsumerContext, Subscription
 from orbitmq.client.consumer.iterating import Messages, check_iterable
 from orbitmq.client.consumer.local_offsets import LocalOffsetTable
 from orbitmq.client.consumer.offsets import OffsetTable
-from orbitmq.client.consumer.ordering import OrderedConsumption, QueueLocks
+from orbitmq.client.consumer.ordering import (
+    KeyOrderedConsumption,
+    LockedConsumption,
+    OrderedConsumption,
+    QueueLocks,
+)
 from orbitmq.client.consumer.replying import send_reply
 from orbitmq.client.consumer.request_handler import Serving
+from orbitmq.client.consumer.retention import dead_letter_retention_ms
 from orbitmq.client.consumer.stats import SLOT_MS
 from orbitmq.client.consumer.subscribing import Asked
+from orbitmq.client.core.background import Kept
 from orbitmq.client.core.calling import waiting_task
 from orbitmq.client.core.checking import check_number, check_queue
 from orbitmq.client.core.errors import InvalidArgument, NotRunning
-from orbitmq.client.core.handlers import BatchHandler, Handler, Reply, Retry
+from orbitmq.client.core.handlers import BackgroundHandler, BatchHandler, Handler, Reply, Retry
 from orbitmq.client.core.instance import ClientInstance, now_ms
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.names import INNER_PRODUCER_GROUP
@@ -82,7 +90,7 @@ class PushConsumer(ConsumerOptions):
         self._consumption: Consumption | None = None
         self._handling: Handling | None = None
         self._serving: Serving | None = None
-        self._rebalancing: asyncio.Task[None] | None = None
+        self._rebalancing: Kept | None = None
         self._closing: asyncio.Task[None] | None = None
         self._closers = Closers()
         self._hurried = asyncio.Event()
@@ -133,13 +141,22 @@ class PushConsumer(ConsumerOptions):
         asked = Asked(topic, tags, handler, timeout_ms, max_messages, max_wait_ms, manual_ack, serializer)
         asked.check(self, self._subscriptions)
         topic = wrap(self.namespace, topic)
-        self._subscriptions[topic] = subscribed = asked.subscription(topic, now_ms())
+        self._subscriptions[topic] = subscribed = asked.subscription(topic, self.shown_group, now_ms())
         own = retry_topic(self.group)
         if own not in self._subscriptions and not self.broadcasting:
             self._subscriptions[own] = Subscription(subscription(own, "*", now_ms()), None)
         self._subscriptions_changed()
+        self._start_background_of(subscribed)
         if isinstance(tags, Sql) and self._session is not None:
             self._session.instance.tasks.start(self._check_filter(subscribed.data), filter_of(topic))
+
+    def _start_background_of(self, subscribed: Subscription) -> None:
+        """Starts the own work of a handler that has some, once the consumer runs."""
+        handler, session = subscribed.handler, self._session
+        if session is not None and isinstance(handler, BackgroundHandler):
+            ask = functools.partial(dead_letter_retention_ms, session)
+            subject = f"background work of the handler of {subscribed.data.topic}"
+            session.instance.tasks.start(handler.run_in_background(ask), subject)
 
     def on(
         self,
@@ -188,7 +205,7 @@ class PushConsumer(ConsumerOptions):
         self._subscriptions.pop(topic, None)
         self._subscriptions_changed()
         if self._session is not None:
-            for subject in (sharing_of(topic), offsets_of(topic), filter_of(topic)):
+            for subject in (sharing_of(topic), offsets_of(topic), filter_of(topic), filters_of(topic)):
                 self._session.instance.forget(subject)
 
     # Pausing.
@@ -278,7 +295,10 @@ class PushConsumer(ConsumerOptions):
             session.tracer.start()
         assignment, consumption = self._join(session)
         instance.start()
+        session.watch.start()
         consumption.start()
+        for subscribed in list(self._subscriptions.values()):
+            self._start_background_of(subscribed)
         await self._first_pass(instance, assignment)
         for error in session.errors.values():
             if isinstance(error, NoPermission):
@@ -294,16 +314,15 @@ class PushConsumer(ConsumerOptions):
         if self._closed.is_set():
             raise NotRunning("the consumer was closed before it had started")
 
-    def _join(
-        self, session: ConsumerContext
-    ) -> tuple[Assignment, ConcurrentConsumption | OrderedConsumption]:
+    def _join(self, session: ConsumerContext) -> tuple[Assignment, ConcurrentConsumption | LockedConsumption]:
         """Makes the parts that consume; from now on the consumer counts as started."""
-        locks = QueueLocks(session) if self.ordered else None
+        locks = QueueLocks(session) if self.in_order else None
         assignment = Assignment(session, locks)
         handling = Handling(session)
-        consumption: ConcurrentConsumption | OrderedConsumption
+        consumption: ConcurrentConsumption | LockedConsumption
         if locks is not None:
-            consumption = OrderedConsumption(session, handling, locks)
+            kind = OrderedConsumption if self.ordered else KeyOrderedConsumption
+            consumption = kind(session, handling, locks)
         else:
             consumption = ConcurrentConsumption(session, handling)
             session.instance.tasks.every(
@@ -327,7 +346,7 @@ class PushConsumer(ConsumerOptions):
         )
         instance.tasks.every(SLOT_MS, self._remember_stats, "statistics")
         first_pass = asyncio.Event()
-        self._rebalancing = instance.tasks.start(assignment.run(first_pass), "rebalance")
+        self._rebalancing = instance.tasks.keep(lambda: assignment.run(first_pass), "rebalance")
         try:
             await first_pass.wait()
         except BaseException:
@@ -378,13 +397,14 @@ class PushConsumer(ConsumerOptions):
             await consumption.close(self._closers)
             await assignment.commit(confirmed=True)
             assignment.report_revoked(assignment.queues)
-            if isinstance(consumption, OrderedConsumption):
+            if isinstance(consumption, LockedConsumption):
                 await consumption.unlock_all()
             if self._handling is not None:
                 self._handling.close()
             if session.tracer is not None:
                 await session.tracer.close()
         finally:
+            session.watch.stop()
             await session.instance.close()
             self._closed.set()
 
@@ -468,7 +488,7 @@ class PushConsumer(ConsumerOptions):
         """
         own = retry_topic(self.group)
         rows = (row for topic, row in self._subscriptions.items() if topic != own)
-        check_iterable(rows, ordered=self.ordered)
+        check_iterable(rows, ordered=self.in_order)
         return Messages(self._next, self.ack)
 
     async def ack(self, message: ReceivedMessage) -> None:

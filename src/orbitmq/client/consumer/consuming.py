@@ -17,10 +17,11 @@ from orbitmq.client.consumer.gathering import Gathering, Taken, parts
 from orbitmq.client.consumer.process_queue import ProcessQueue
 from orbitmq.client.consumer.replying import send_reply
 from orbitmq.client.consumer.sending_back import SendBack
+from orbitmq.client.core.background import Kept
 from orbitmq.client.core.calling import LET_OUT, call, is_cancelled
 from orbitmq.client.core.errors import HandlerTimeout
-from orbitmq.client.core.handlers import Outcome, Reply, Retry, checked
-from orbitmq.client.core.instance import now_ms
+from orbitmq.client.core.handlers import HoldBack, Outcome, Reply, Retry, checked
+from orbitmq.client.core.instance import HANDLER, now_ms
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.middleware import HandlerCall, handle_through
 from orbitmq.client.trace.records import Handled
@@ -47,6 +48,7 @@ class Handling:
         session = self._session
         if (
             not subscription.is_async
+            or message.body_error is not None
             or subscription.timeout_ms is not None
             or session.tracer is not None
             or session.options.middleware
@@ -83,6 +85,8 @@ class Handling:
             return None
         if isinstance(outcome.__cause__, Exception):
             self._report([message], outcome.__cause__)
+        if isinstance(outcome, HoldBack):
+            return _of_each(outcome, (message,))[0]
         stats.consume_failed += 1
         return outcome if outcome.messages is None or message in outcome.messages else None
 
@@ -94,6 +98,8 @@ class Handling:
         A `Retry` where it is to come again, its `__cause__` the reason; None where it is done.
         """
         session = self._session
+        if any(message.body_error is not None for message in messages):
+            return await self._handle_readable(subscription, messages)
         began_ms = now_ms()
         for message in messages:
             message.consume_start_ms = began_ms
@@ -120,9 +126,27 @@ class Handling:
                     tracer.handled(message, one, int(took_ms), Handled.SUCCESS if retry is None else failure)
         if isinstance(outcome, Reply):
             await self._reply(messages[0], outcome)
-        again = len(messages) - outcomes.count(None)
-        stats.consume_failed += again
-        stats.consume_ok += len(messages) - again
+        stats.consume_ok += outcomes.count(None)
+        stats.consume_failed += sum(one is not None and not isinstance(one, HoldBack) for one in outcomes)
+        return outcomes
+
+    async def _handle_readable(
+        self, subscription: Subscription, messages: Sequence[ReceivedMessage]
+    ) -> list[Retry | None]:
+        """The same where bodies of some cannot be read: these fail without a call of the handler."""
+        readable = [message for message in messages if message.body_error is None]
+        handled = iter(await self.handle(subscription, readable) if readable else ())
+        outcomes = []
+        for message in messages:
+            if message.body_error is None:
+                outcomes.append(next(handled))
+                continue
+            message.consume_start_ms = now_ms()
+            retry = Retry()
+            retry.__cause__ = message.body_error
+            self._report([message], message.body_error)
+            self._session.stats_of(message.wire_topic).consume_failed += 1
+            outcomes.append(retry)
         return outcomes
 
     def _report(self, messages: Sequence[ReceivedMessage], error: Exception) -> None:
@@ -137,7 +161,7 @@ class Handling:
         }
         if len(messages) > 1:
             details["messages"] = len(messages)
-        self._session.instance.report(f"handler of {message.topic}", error, lasting=False, details=details)
+        self._session.instance.report(f"{HANDLER}{message.topic}", error, lasting=False, details=details)
 
     async def _reply(self, message: ReceivedMessage, reply: Reply) -> None:
         """Sends a reply; if that fails the message is not handled again all the same: it would be late."""
@@ -206,7 +230,11 @@ class Handling:
 
 def _unshared(raised: Retry) -> Retry:
     """The same as a new one: one that is raised may be shared, as RETRY is, and keeps nothing of a call."""
-    retry = Retry(raised.delay_level, messages=raised.messages)
+    retry = (
+        HoldBack(raised.pause_ms, messages=raised.messages, others=raised.others)
+        if isinstance(raised, HoldBack)
+        else Retry(raised.delay_level, messages=raised.messages)
+    )
     retry.__cause__ = raised.__cause__
     raised.__cause__ = raised.__context__ = raised.__traceback__ = None
     return retry
@@ -219,7 +247,10 @@ def _of_each(outcome: Retry | Reply | None, messages: Sequence[ReceivedMessage])
     if outcome.messages is None:
         return [outcome] * len(messages)
     named = set(outcome.messages)
-    return [outcome if message in named else None for message in messages]
+    rest: list[Retry | None] = [None] * len(messages)
+    if isinstance(outcome, HoldBack) and isinstance(outcome.others, Retry):
+        rest = _of_each(outcome.others, messages)
+    return [outcome if message in named else other for message, other in zip(messages, rest, strict=True)]
 
 
 async def _in_time(working: Coroutine[Any, Any, object], timeout_ms: float) -> object:
@@ -277,7 +308,7 @@ class ConcurrentConsumption:
         most = session.options.max_in_flight_per_key
         self._by_key = None if most is None else KeyLimit(most, self._ready.put)
         self._for_iterators: Ready[tuple[ProcessQueue, ReceivedMessage]] = Ready()
-        self._workers: list[asyncio.Task[None]] = []
+        self._workers: list[Kept] = []
         self._finishing = False
 
     # Life.
@@ -285,7 +316,7 @@ class ConcurrentConsumption:
     def start(self) -> None:
         for number in range(self._session.options.concurrency):
             name = f"orbitmq handler {number} of {self._session.group}"
-            self._workers.append(asyncio.create_task(self._work(), name=name))
+            self._workers.append(self._session.instance.tasks.keep(self._work, name, owned=False))
 
     async def finish(self, closers: Closers) -> None:
         self._finishing = True
@@ -293,13 +324,14 @@ class ConcurrentConsumption:
             gathering.cancel()
         self._ready.shut()
         self._for_iterators.shut()
-        await closers.wait_for_others(self._workers)
+        await closers.wait_for_others(worker.task for worker in self._workers)
 
     async def close(self, closers: Closers) -> None:
-        workers = closers.others(self._workers)
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        tasks = closers.others(worker.task for worker in self._workers)
+        for worker in self._workers:
+            if worker.task in tasks:
+                worker.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     # Coming in.
 
@@ -360,6 +392,9 @@ class ConcurrentConsumption:
                     await self._handle_one(*taken)
                 else:
                     await self._handle(taken)
+            except asyncio.CancelledError:
+                ready.put(taken)  # for those that begin again, unless this is the end
+                raise
             except Exception as error:
                 # A fault of this library's own: the message stays unfinished, the worker goes on.
                 first = taken if isinstance(taken, tuple) else taken[0]
@@ -426,6 +461,9 @@ class ConcurrentConsumption:
         if held.dropped:
             return
         held.last_consume_ms = now_ms()
+        if isinstance(outcome, HoldBack) and held.holds(message):
+            self._hand_out_after(outcome.pause_ms / 1000, held, message)
+            return
         # Of broadcast messages every member has its own copy: there is nobody to hand them out again.
         if (
             outcome is not None
@@ -434,8 +472,7 @@ class ConcurrentConsumption:
             and not await self._send_back.to_broker(message, outcome)
         ):
             message.reconsume_times += 1
-            message.consume_start_ms = 0
-            asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._again, held, message)
+            self._hand_out_after(AGAIN_SECONDS, held, message)
             return
         self._done(held, message)
 
@@ -443,6 +480,10 @@ class ConcurrentConsumption:
         offset = held.finish(message)
         if offset is not None and not held.dropped:
             held.progress.advance(offset)
+
+    def _hand_out_after(self, seconds: float, held: ProcessQueue, message: ReceivedMessage) -> None:
+        message.consume_start_ms = 0
+        asyncio.get_running_loop().call_later(seconds, self._again, held, message)
 
     def _again(self, held: ProcessQueue, message: ReceivedMessage) -> None:
         if not held.dropped and not self._finishing:

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from orbitmq.client.consumer.offsets import OffsetTable
 from orbitmq.client.consumer.stats import TopicStats
+from orbitmq.client.core.errors import PermanentFailure
 from orbitmq.client.core.handlers import BatchHandler, Handler, Retry
 from orbitmq.client.core.instance import ClientInstance
+from orbitmq.client.core.loop_watch import LoopWatch
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import ConsumerOptions
 from orbitmq.client.core.serializer import Serializer
 from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.delay_levels import DEFAULT_DELAY_LEVELS, FIRST_RETRY_LEVEL, delays_ms
 from orbitmq.protocol.names import retry_topic
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_RECONSUME_TIMES = 16
 WITHOUT_END = 2**31 - 1
+LEVELS_MS = delays_ms(DEFAULT_DELAY_LEVELS)
 
 
 @dataclass(slots=True)
@@ -54,6 +58,7 @@ class ConsumerContext:
     offsets: OffsetTable
     stats: dict[str, TopicStats] = field(default_factory=dict)
     tracer: Tracer | None = None
+    watch: LoopWatch = field(default_factory=LoopWatch)
     paused: bool = False
     """True if nothing more is pulled for now."""
     paused_queues: set[MessageQueue] = field(default_factory=set)
@@ -79,9 +84,13 @@ class ConsumerContext:
     def under_policy(self, message: ReceivedMessage, retry: Retry) -> Retry:
         """A retry as the consumer's dead-letter policy changes it: the wait of this attempt, or the end.
 
-        A level that the handler chose is kept.
+        A level that the handler chose is kept. After a PermanentFailure the message is given up.
         """
         policy = self.options.dead_letter_policy
+        if isinstance(retry.__cause__, PermanentFailure):
+            decided = Retry(-1)
+            decided.__cause__ = retry.__cause__
+            return decided
         if policy is None:
             return retry
         level = retry.delay_level or policy.delay_level(message.reconsume_times + 1)
@@ -91,7 +100,28 @@ class ConsumerContext:
 
     def gives_up(self, message: ReceivedMessage, retry: Retry) -> bool:
         """True if a message becomes a dead letter instead of being delivered again."""
-        return retry.delay_level < 0 or message.reconsume_times >= self.max_reconsume_times
+        if retry.delay_level < 0:
+            return True
+        policy = self.options.dead_letter_policy
+        if policy is not None and policy.when_exhausted == "stay":
+            return False
+        return message.reconsume_times >= self.max_reconsume_times
+
+    def stays(self, message: ReceivedMessage) -> bool:
+        """True if a message has just used up its attempts, and yet is not given up."""
+        return message.reconsume_times == self.max_reconsume_times + 1
+
+    def pause_in_place_ms(self, message: ReceivedMessage, retry: Retry) -> int:
+        """The pause of an ordered consumer before it handles a message again.
+
+        That is the wait of the delay level that handler or policy chose. Without one, a queue waits for
+        `suspend_current_queue_time_ms`, and a key as long as a retry of a broker: longer each time.
+        """
+        level = retry.delay_level
+        if not level and self.options.ordered:
+            return self.options.suspend_current_queue_time_ms
+        level = level or FIRST_RETRY_LEVEL + message.reconsume_times
+        return LEVELS_MS[min(level, len(LEVELS_MS)) - 1]
 
     def subscription_of(self, topic: str) -> Subscription | None:
         """The subscription that messages of a topic fall under; None where none is left.

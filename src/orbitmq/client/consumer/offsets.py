@@ -58,7 +58,7 @@ class Commits:
             await self._instance.send_oneway(address, request)
 
 
-class Progress:
+class QueueProgress:
     """The offset of one queue, for whoever moves it often: finding it in the table costs more."""
 
     __slots__ = ("_carrying", "offset")
@@ -90,7 +90,7 @@ class OffsetTable:
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
         self._group = group
-        self._offsets: dict[MessageQueue, Progress] = {}
+        self._offsets: dict[MessageQueue, QueueProgress] = {}
         self._commits = Commits(instance, group)
 
     def known(self, queue: MessageQueue) -> int | None:
@@ -98,11 +98,11 @@ class OffsetTable:
         progress = self._offsets.get(queue)
         return None if progress is None else progress.offset
 
-    def set(self, queue: MessageQueue, offset: int) -> Progress:
+    def set(self, queue: MessageQueue, offset: int) -> QueueProgress:
         """Moves an offset, also back; gives what moves it on, until the queue is forgotten."""
         progress = self._offsets.get(queue)
         if progress is None:
-            progress = self._offsets[queue] = Progress(offset)
+            progress = self._offsets[queue] = QueueProgress(offset)
         progress.offset = offset
         return progress
 

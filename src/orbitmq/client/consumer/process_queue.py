@@ -11,7 +11,7 @@ import asyncio
 import heapq
 from collections.abc import Iterable
 
-from orbitmq.client.consumer.offsets import Progress
+from orbitmq.client.consumer.offsets import QueueProgress
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.running import ProcessQueueInfo
@@ -35,7 +35,7 @@ class ProcessQueue:
         "size_bytes",
     )
 
-    def __init__(self, queue: MessageQueue, now_ms: int, progress: Progress) -> None:
+    def __init__(self, queue: MessageQueue, now_ms: int, progress: QueueProgress) -> None:
         self.queue = queue
         self.progress = progress
         """The offset up to which the queue is done, as it is committed to the broker."""
@@ -90,7 +90,7 @@ class ProcessQueue:
                 heads.append(queue_offset)  # beyond all others, so this is still a heap
             else:
                 heapq.heappush(heads, queue_offset)
-            size += len(message.body)
+            size += len(message.body) if message.body_error is None else message.size_bytes
             added.append(message)
         self.max_offset = last
         self.size_bytes += size
@@ -102,7 +102,7 @@ class ProcessQueue:
         if held.get(queue_offset) is not message:
             return None
         del held[queue_offset]
-        self.size_bytes -= len(message.body)
+        self.size_bytes -= len(message.body) if message.body_error is None else message.size_bytes
         self.room.set()
         while heads and heads[0] not in held:
             heapq.heappop(heads)

@@ -9,13 +9,13 @@ from typing import Self
 
 from orbitmq.client.consumer.offsets import Commits, OffsetTable
 from orbitmq.client.core.checking import check_number, check_queue
-from orbitmq.client.core.errors import NotRunning, TopicNotFound
+from orbitmq.client.core.errors import NotRunning
 from orbitmq.client.core.instance import ClientInstance, now_ms
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.namespaces import wrap
 from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.options import ClientOptions
-from orbitmq.client.core.reading import read_messages
+from orbitmq.client.core.reading import BodyLimits, read_answer
 from orbitmq.client.core.routes import address_to_read
 from orbitmq.client.core.subscription import Wanted, subscription
 from orbitmq.net.errors import ConnectFailed, NetError
@@ -103,9 +103,10 @@ class PullConsumer(ClientOptions):
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be read, sorted. Raises TopicNotFound, NoNameServer."""
-        route = await self._running().routes.refresh(wrap(self.namespace, topic))
+        routes = self._running().routes
+        route = await routes.refresh(wrap(self.namespace, topic))
         if route is None:
-            raise TopicNotFound(topic)
+            raise await routes.not_found(topic)
         return sorted(route.subscribe_queues)
 
     async def pull(
@@ -125,6 +126,11 @@ class PullConsumer(ClientOptions):
 
         With a filter an answer may be empty although `next_offset` has moved: the end of the queue is where
         `next_offset` is `max_offset`. `timeout_ms` is `wait_ms` and 10 s.
+
+        An answer has about `max_bytes` of bodies, as they are stored and again once they are inflated; the
+        message that exceeds it is still there, the next ones come with the next pull. A body above
+        `max_inflated_body_bytes`, or one that cannot be inflated, is there as an UnreadableMessage: its
+        `body_error` says why, and reading its `body` raises that.
 
         Raises what brokers say (BrokerRefused), NetError, and Malformed for a record that cannot be read.
         """
@@ -148,12 +154,17 @@ class PullConsumer(ClientOptions):
             raise
         self._suggested[queue] = reply.suggest_which_broker_id
         messages: list[ReceivedMessage] = []
+        next_offset = reply.next_begin_offset
         if reply.code == ResponseCode.SUCCESS:
-            messages, problems = read_messages(reply.body, queue, filtered, self.group, self.namespace)
-            if problems:
-                raise problems[0]
+            limits = BodyLimits(self.max_inflated_body_bytes, max_bytes)
+            answer = await read_answer(reply.body, queue, filtered, self.group, self.namespace, limits)
+            if answer.problems:
+                raise answer.problems[0]
+            messages = answer.messages
+            if answer.stopped_at is not None:
+                next_offset = answer.stopped_at
         moved = reply.code == ResponseCode.PULL_OFFSET_MOVED
-        return Pulled(messages, reply.next_begin_offset, reply.min_offset, reply.max_offset, moved)
+        return Pulled(messages, next_offset, reply.min_offset, reply.max_offset, moved)
 
     def _request(
         self,
@@ -211,7 +222,7 @@ class PullConsumer(ClientOptions):
         address = address_to_read(instance.routes.members(queue.broker_name), broker_id)
         if address is None:
             if await instance.routes.refresh(queue.topic) is None:
-                raise TopicNotFound(queue.topic)
+                raise await instance.routes.not_found(queue.topic)
             address = address_to_read(instance.routes.members(queue.broker_name), broker_id)
         if address is None:
             raise ConnectFailed(queue.broker_name, "the name servers know no address of this broker")

@@ -10,7 +10,7 @@ from orbitmq.client.consumer.context import ConsumerContext
 from orbitmq.client.consumer.process_queue import ProcessQueue
 from orbitmq.client.core.instance import now_ms
 from orbitmq.client.core.message import ReceivedMessage
-from orbitmq.client.core.reading import read_messages
+from orbitmq.client.core.reading import BodyLimits, read_answer
 from orbitmq.client.core.routes import address_to_read
 from orbitmq.net.errors import Closed, NetError
 from orbitmq.protocol.bodies.route import MASTER_ID
@@ -164,7 +164,7 @@ class QueuePull:
         session.instance.recovered(self._subject)
         self._failures = 0
         if not self.held.dropped:
-            self._took(reply, (time.monotonic() - started) * 1000)
+            await self._took(reply, (time.monotonic() - started) * 1000)
         return 0
 
     def _carries(self, now: float) -> bool:
@@ -208,31 +208,38 @@ class QueuePull:
             queue.broker_name,
         )
 
-    def _took(self, reply: PullReply, took_ms: float) -> None:
+    async def _took(self, reply: PullReply, took_ms: float) -> None:
         session, held = self._session, self.held
         self._broker_id = reply.suggest_which_broker_id
         if reply.code == ResponseCode.PULL_OFFSET_MOVED:
             held.dropped = True
             self._moved(self, reply.next_begin_offset)
             return
-        self.next_offset = reply.next_begin_offset
-        self._behind = reply.max_offset > reply.next_begin_offset
-        subscription = session.subscriptions.get(held.queue.topic)
+        next_offset, behind = reply.next_begin_offset, reply.max_offset > reply.next_begin_offset
         messages: list[ReceivedMessage] = []
         if reply.code == ResponseCode.SUCCESS:
-            messages, problems = read_messages(
+            subscription = session.subscriptions.get(held.queue.topic)
+            room_bytes = max(0, self.limits.max_bytes - held.size_bytes)
+            answer = await read_answer(
                 reply.body,
                 held.queue,
                 subscription.data if subscription else None,
                 session.group,
                 session.options.namespace,
+                BodyLimits(session.options.max_inflated_body_bytes, room_bytes),
             )
-            for problem in problems:
+            if held.dropped:
+                return
+            messages = answer.messages
+            if answer.stopped_at is not None:
+                next_offset, behind = answer.stopped_at, True
+            for problem in answer.problems:
                 session.instance.report(self._subject, problem)
             stats = session.stats_of(held.queue.topic)
             stats.pulls += 1
             stats.pulled += len(messages)
             stats.pull_ms += took_ms
+        self.next_offset, self._behind = next_offset, behind
         if messages:
             self._deliver(held, held.put(messages))
         elif not len(held):

@@ -21,8 +21,7 @@ from orbitmq.protocol.names import (
     UNIQ_KEY,
     WAIT,
 )
-from orbitmq.protocol.records.compression import deflate, flag_of
-from orbitmq.protocol.records.message import COMPRESSION_ZLIB
+from orbitmq.protocol.records.compression import deflated_if_smaller
 from orbitmq.protocol.records.properties import encode_properties
 from orbitmq.protocol.requests.send import SendReplyMessageV2
 
@@ -57,7 +56,7 @@ async def send_reply(session: ConsumerContext, message: ReceivedMessage, reply: 
         properties[TTL] = asked[TTL]
     body, sys_flag = reply.body, 0
     if len(body) >= COMPRESS_OVER_BYTES:
-        body, sys_flag = deflate(body), flag_of(COMPRESSION_ZLIB)
+        body, sys_flag = deflated_if_smaller(body)
     request = SendReplyMessageV2(
         INNER_PRODUCER_GROUP,
         f"{asked[CLUSTER]}_{REPLY_TOPIC_SUFFIX}",

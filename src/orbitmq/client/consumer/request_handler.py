@@ -12,11 +12,19 @@ from typing import TYPE_CHECKING, Any
 from orbitmq.client.core.handlers import Retry
 from orbitmq.client.core.instance import now_ms
 from orbitmq.client.core.namespaces import unwrap
-from orbitmq.client.core.reading import read_messages
+from orbitmq.client.core.reading import BodyLimits, read_answer
 from orbitmq.net.connection import Connection
 from orbitmq.protocol.bodies.offset import GetConsumerStatusBody, ResetOffsetBody, ResetOffsetBodyForC
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.bodies.running import CMResult, ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from orbitmq.protocol.bodies.running import (
+    LOOP_BLOCKED_AT,
+    LOOP_BLOCKED_LAST_MS,
+    LOOP_BLOCKED_LONGEST_MS,
+    LOOP_BLOCKED_TIMES,
+    CMResult,
+    ConsumeMessageDirectlyResult,
+    ConsumerRunningInfo,
+)
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.remoting.command import Command
@@ -148,20 +156,29 @@ class Serving:
             "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
             "PROP_CLIENT_VERSION": CLIENT_VERSION,
             "PROP_CONSUMER_START_TIMESTAMP": session.instance.started_ms,
-            "PROP_CONSUMEORDERLY": str(options.ordered).lower(),
+            "PROP_CONSUMEORDERLY": str(options.in_order).lower(),
             "PROP_THREADPOOL_CORE_SIZE": options.concurrency,
         }
+        if (blocked := session.watch.blocked).times:
+            settings |= {
+                LOOP_BLOCKED_TIMES: blocked.times,
+                LOOP_BLOCKED_LONGEST_MS: blocked.longest_ms,
+                LOOP_BLOCKED_LAST_MS: blocked.last_ms,
+                LOOP_BLOCKED_AT: blocked.place,
+            }
         return {name: str(value) for name, value in settings.items()}
 
     async def _consume(self, request: ConsumeMessageDirectly) -> Reply:
         self._check_group(request.consumer_group)
-        result = ConsumeMessageDirectlyResult(order=self._session.options.ordered)
+        result = ConsumeMessageDirectlyResult(order=self._session.options.in_order)
         started = time.monotonic()
         queue = MessageQueue(request.topic or "", request.broker_name or "", 0)
-        messages, problems = read_messages(request.body, queue)
-        if not messages:
-            raise Refused(ResponseCode.SYSTEM_ERROR, f"no message: {problems[0] if problems else 'no body'}")
-        message = messages[0]
+        limits = BodyLimits(self._session.options.max_inflated_body_bytes)
+        answer = await read_answer(request.body, queue, limits=limits)
+        if not answer.messages:
+            why = answer.problems[0] if answer.problems else "no body"
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"no message: {why}")
+        message = answer.messages[0]
         record = message.record
         message.queue = MessageQueue(record.topic, queue.broker_name, record.queue_id)
         message.wire_topic = message.properties.get("RETRY_TOPIC") or record.topic
@@ -172,6 +189,8 @@ class Serving:
                 ResponseCode.SYSTEM_ERROR, f"nothing handles {message.topic} by itself in this client"
             )
         try:
+            if message.body_error is not None:
+                raise message.body_error
             outcome = await self._handling.call(subscription, [message])
         except Exception as error:
             result.consume_result = CMResult.CR_THROW_EXCEPTION

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from orbitmq.client.consumer.context import ConsumerContext
 from orbitmq.client.consumer.dead_letters import reason_of
-from orbitmq.client.core.handlers import Retry
-from orbitmq.client.core.instance import now_ms
+from orbitmq.client.core.errors import MessageStays
+from orbitmq.client.core.handlers import HoldBack, Retry
+from orbitmq.client.core.instance import HANDLER, now_ms
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.names import INNER_PRODUCER_GROUP
 from orbitmq.client.core.options import ProducerOptions
@@ -15,6 +16,8 @@ from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.names import (
     AUTO_CREATE_TOPIC,
     DELAY,
+    INNER_MULTI_DISPATCH,
+    INNER_MULTI_QUEUE_OFFSET,
     MAX_RECONSUME_TIMES,
     ORIGIN_MESSAGE_ID,
     POP_CK,
@@ -29,7 +32,14 @@ from orbitmq.protocol.records.properties import encode_properties
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack, SendMessageV2
 
 TIMEOUT_MS = 5000
-STORED_BY_BROKERS = (REAL_TOPIC, REAL_QUEUE_ID, POP_CK, TRANSACTION_PREPARED)
+STORED_BY_BROKERS = (
+    REAL_TOPIC,
+    REAL_QUEUE_ID,
+    POP_CK,
+    TRANSACTION_PREPARED,
+    INNER_MULTI_DISPATCH,
+    INNER_MULTI_QUEUE_OFFSET,
+)
 """Properties that would send the copy of a message another way."""
 
 
@@ -82,6 +92,29 @@ class SendBack:
                 return True
         return not gives_up and await self.as_copy(message, retry)
 
+    async def in_place(self, message: ReceivedMessage, outcome: Retry | None) -> float:
+        """Settles a message that is repeated in place: gives the seconds to wait before it is.
+
+        0 where it is done, or given up.
+        """
+        session = self._session
+        if outcome is None:
+            return 0
+        if isinstance(outcome, HoldBack):
+            return outcome.pause_ms / 1000
+        outcome = session.under_policy(message, outcome)
+        if not session.gives_up(message, outcome):
+            pause_ms = session.pause_in_place_ms(message, outcome)
+            message.reconsume_times += 1
+            if session.stays(message):
+                error = MessageStays(message.topic, message.keys, message.reconsume_times)
+                session.instance.report(f"{HANDLER}{message.topic}", error, lasting=False)
+            return pause_ms / 1000
+        if await self.as_copy(message, outcome):
+            return 0
+        message.reconsume_times += 1
+        return session.options.suspend_current_queue_time_ms / 1000
+
     async def as_copy(self, message: ReceivedMessage, retry: Retry) -> bool:
         """Sends a copy to the group's retry topic; the broker gives it up if it came too often."""
         session = self._session
@@ -116,13 +149,14 @@ class SendBack:
             properties.update(reason_of(retry, session.instance.client_id, reconsume_times))
         else:
             properties[DELAY] = str(FIRST_RETRY_LEVEL + message.reconsume_times)
+        body, sys_flag = message.stored_body
         request = SendMessageV2(
             INNER_PRODUCER_GROUP,
             retry_topic(session.group),
             AUTO_CREATE_TOPIC,
             4,
             0,
-            0,
+            sys_flag,
             message.born_timestamp_ms if gives_up else now_ms(),
             message.flag,
             encode_properties(properties).decode(),
@@ -131,6 +165,6 @@ class SendBack:
             most,
             False,
             None,
-            message.body,
+            body,
         )
         await self._sender.send(request, None, TIMEOUT_MS)

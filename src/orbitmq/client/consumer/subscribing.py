@@ -10,7 +10,7 @@ from orbitmq.client.consumer.context import Subscription
 from orbitmq.client.core.calling import is_async
 from orbitmq.client.core.checking import check_number, shown
 from orbitmq.client.core.errors import CannotIterate, InvalidArgument
-from orbitmq.client.core.handlers import BatchHandler, Handler
+from orbitmq.client.core.handlers import BatchHandler, ConsumerHandler, Handler
 from orbitmq.client.core.namespaces import wrap
 from orbitmq.client.core.options import ConsumerOptions
 from orbitmq.client.core.serializer import Serializer
@@ -43,7 +43,7 @@ class Asked:
                 "unsubscribe it first to change tags or handler"
             )
         self._check_batches(owner, options)
-        if self.manual_ack and (self.handler is None or options.ordered):
+        if self.manual_ack and (self.handler is None or options.in_order):
             raise InvalidArgument(f"{owner}: manual_ack is for handlers, and not for ordered consumers")
 
     def _check_types(self, owner: str) -> None:
@@ -62,7 +62,7 @@ class Asked:
             check_number(owner, "timeout_ms", self.timeout_ms, 1)
             if self.handler is None or not is_async(self.handler):
                 raise InvalidArgument(f"{owner}: timeout_ms is for async handlers only")
-        if options.ordered and self.handler is None:
+        if options.in_order and self.handler is None:
             raise CannotIterate("an ordered consumer needs a handler for each topic")
 
     def _check_batches(self, owner: str, options: ConsumerOptions) -> None:
@@ -76,15 +76,22 @@ class Asked:
             raise InvalidArgument(f"{owner}: max_messages has to be an int, not {shown(self.max_messages)}")
         if self.handler is None:
             raise InvalidArgument(f"{owner}: max_messages is for handlers")
-        if options.max_in_flight_per_key is not None:
-            raise InvalidArgument(f"{owner}: max_in_flight_per_key is for handlers of single messages")
+        for name in ("max_in_flight_per_key", "ordered_by_key"):
+            if getattr(options, name):
+                raise InvalidArgument(f"{owner}: {name} is for handlers of single messages")
 
-    def subscription(self, topic: str, now: int) -> Subscription:
-        """The subscription to a topic, whose name includes the namespace."""
+    def subscription(self, topic: str, group: str, now: int) -> Subscription:
+        """The subscription of a group to a topic, whose name includes the namespace.
+
+        Raises InvalidArgument for a handler that does not fit.
+        """
+        handler = self.handler
+        if isinstance(handler, ConsumerHandler):
+            handler = handler.for_group(group, batch=self.max_messages is not None)
         return Subscription(
             subscription(topic, self.tags, now),
-            self.handler,
-            self.handler is not None and is_async(self.handler),
+            handler,
+            handler is not None and is_async(handler),
             self.timeout_ms,
             self.max_messages,
             self.max_wait_ms,

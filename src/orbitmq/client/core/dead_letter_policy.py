@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from orbitmq.client.core.checking import check_number, shown
 from orbitmq.client.core.errors import InvalidArgument
@@ -24,10 +25,14 @@ class DeadLetterPolicy:
     """Deliveries in all, the first one included; the last one that fails makes the message a dead letter."""
     delay_levels: tuple[int, ...] = ()
     """Waits before the second delivery, the third, and so on, as delay levels (1 to 18: 1s 5s 10s 30s 1m ...
-    2h); the last one is for all that follow. Empty: the broker's, from 10 s on. An ordered consumer repeats
-    in place, after `suspend_current_queue_time_ms`."""
+    2h); the last one is for all that follow. Empty: the broker's, from 10 s on, and for a consumer with
+    `ordered=True` `suspend_current_queue_time_ms`."""
     dead_letter_on: tuple[type[BaseException], ...] = ()
     """Exceptions of a handler after which a retry is in vain: the message is given up at once."""
+    when_exhausted: Literal["dead_letter", "stay"] = "dead_letter"
+    """Fate of a message whose last attempt has failed. With "stay", for ordered consumers, it becomes no dead
+    letter: it stays at the head of its queue or key, and `on_error` gets a MessageStays. It is repeated after
+    the last of the waits until the handler succeeds, or gives it up (Retry(-1), PermanentFailure)."""
 
     def __post_init__(self) -> None:
         check_number("DeadLetterPolicy", "max_attempts", self.max_attempts, 1, 2**31 - 1)
@@ -44,6 +49,12 @@ class DeadLetterPolicy:
             raise InvalidArgument(
                 "DeadLetterPolicy: dead_letter_on has to be a tuple of exception classes, "
                 f"not {shown(self.dead_letter_on)}"
+            )
+
+        if self.when_exhausted not in ("dead_letter", "stay"):
+            raise InvalidArgument(
+                'DeadLetterPolicy: when_exhausted has to be "dead_letter" or "stay", '
+                f"not {shown(self.when_exhausted)}"
             )
 
     def gives_up_on(self, error: BaseException | None) -> bool:

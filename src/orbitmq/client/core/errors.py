@@ -12,8 +12,15 @@
     │   └── WrongEventLoop   it belongs to another event loop
     ├── CannotIterate        `async for` and handlers were mixed, or nothing is subscribed to
     ├── InvalidResult        a handler returned something that is no result: the message comes again
+    ├── UnreadableBody       a message came whose body cannot be inflated
+    │   └── BodyTooLarge     to more than `max_inflated_body_bytes`
+    ├── LiteQuotaExceeded    more lite topics than the consumer, or the broker, takes
     ├── SeekFailed           a queue could not be moved to another offset
-    └── HandlerTimeout       a handler took longer than it may: the message comes again
+    ├── CancelledFromOutside somebody cancelled tasks of the client, which begin again; in `errors` alone
+    ├── FiltersDiffer        members of the group read a topic by different filters; in `errors` alone
+    ├── HandlerTimeout       a handler took longer than it may: the message comes again
+    ├── MessageStays         an ordered consumer's last attempt has failed, and the policy says "stay"
+    └── PermanentFailure     a retry would fail in the same way: the message is given up at once
 
 A topic or group name that no broker takes is `protocol.names.IllegalName`, an address that is not `host:port`
 `net.errors.BadAddress`. If no name server answers, it is `net.errors.NoNameServer`.
@@ -21,7 +28,10 @@ A topic or group name that no broker takes is `protocol.names.IllegalName`, an a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.help_pages import UNKNOWN_TOPICS, did_you_mean
 
 
 class ClientError(OrbitError):
@@ -55,9 +65,14 @@ class TopicNotFound(ClientError):
 
     code = 10005
 
-    def __init__(self, topic: str, why: str = "the name servers do not know it") -> None:
-        super().__init__(f"no route to topic {topic}: {why}")
+    def __init__(
+        self, topic: str, why: str = "the name servers do not know it", near: Sequence[str] = ()
+    ) -> None:
+        where = f" (see {UNKNOWN_TOPICS})" if type(self) is TopicNotFound else ""
+        super().__init__(f"no route to topic {topic}: {why}{did_you_mean(near)}{where}")
         self.topic = topic
+        self.near = tuple(near)
+        """Topics with names that are like this one."""
 
 
 class NoMasterNow(TopicNotFound):
@@ -110,9 +125,61 @@ class DeserializationFailed(ClientError, ValueError):
     """A body is not what the serializer of its subscription takes; `__cause__` says why."""
 
 
+class UnreadableBody(ClientError, ValueError):
+    """The body of a message that came cannot be inflated; `__cause__` says why."""
+
+
+class BodyTooLarge(UnreadableBody):
+    """The body of a message that came inflates to more than `max_inflated_body_bytes`."""
+
+    def __init__(self, text: str, limit_bytes: int) -> None:
+        super().__init__(text)
+        self.limit_bytes = limit_bytes
+
+
+class LiteQuotaExceeded(ClientError):
+    """A subscription to lite topics exceeds what the consumer or the broker takes; nothing has changed."""
+
+
 class SeekFailed(ClientError):
     """A queue could not be moved to another offset: it goes on where the broker has it."""
 
 
+class PermanentFailure(ClientError):
+    """A handler cannot handle its message, and a retry would fail in the same way.
+
+    The message goes to the dead letters at once, with this error as the reason. Handlers may raise it, and
+    classes of an application may derive from it.
+    """
+
+
 class HandlerTimeout(ClientError):
     """A handler worked on a message for longer than it may: the message comes again."""
+
+
+class MessageStays(ClientError):
+    """The last attempt of a message has failed, and the policy keeps it: its queue, or its key, waits."""
+
+    def __init__(self, topic: str, keys: Sequence[str], attempts: int) -> None:
+        super().__init__(
+            f"a message of {topic} (keys {' '.join(keys) or '-'}) has failed {attempts} times and stays: "
+            "what follows waits until the handler succeeds or gives it up, or the group's offset is reset"
+        )
+
+
+class CancelledFromOutside(ClientError):
+    """Something outside of the client has cancelled its tasks. They begin again a second later."""
+
+
+class FiltersDiffer(ClientError):
+    """Members of the group read a topic by different filters, each the queues that it owns: what its filter
+    passes over is lost to the group.
+    """
+
+    def __init__(self, group: str, topic: str, filters: str) -> None:
+        super().__init__(
+            f"members of group {group} read {topic} by different filters: {filters}. Give all one filter, or "
+            "a group each"
+        )
+        self.group = group
+        self.topic = topic

@@ -17,6 +17,7 @@ from orbitmq.client.core.identity import client_id, unique_ids
 from orbitmq.client.core.logs import logger_of
 from orbitmq.client.core.options import ClientOptions
 from orbitmq.client.core.route_table import RouteTable
+from orbitmq.client.core.user_frames import frames_of_error
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.connection import Connection
 from orbitmq.net.errors import Closed, NoNameServer
@@ -36,6 +37,9 @@ ReplyT = TypeVar("ReplyT", bound=Reply)
 IDLE_CHECK_MS = 10_000
 NOBODY = "delivery"
 """Name in `errors` of the failure that nobody answers."""
+HANDLER, CHECK, CALLBACK = "handler of ", "check of ", "rebalance callback"
+"""Beginnings of the subjects of what functions of the application raised: the log line names the program's
+frames, and the traceback is logged at the level DEBUG."""
 ROUTE_PAUSE_SECONDS = 1.0
 FIRST_ROUTE_PAUSE_SECONDS = 0.05
 CALM_SECONDS = 5.0
@@ -224,14 +228,19 @@ class ClientInstance:
                 self._about[subject] = at
         expected = isinstance(error, OrbitError | OSError | LookupError)
         suffix = "".join(f" {name}={value}" for name, value in (details or {}).items())
-        logger_of(subject).warning(
-            "%s:%s %s",
+        logger = logger_of(subject)
+        frames = frames_of_error(error) if subject.startswith((HANDLER, CHECK, CALLBACK)) else ""
+        logger.warning(
+            "%s:%s %s%s",
             subject,
             suffix,
             text,
-            exc_info=None if expected else error,
+            f", at {frames}" if frames else "",
+            exc_info=None if expected or frames else error,
             extra={**(details or {}), "error": error},
         )
+        if frames and logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s:%s traceback", subject, suffix, exc_info=error)
         if self.options.on_error is not None:
             try:
                 self.options.on_error(error)
@@ -276,20 +285,22 @@ class ClientInstance:
             ended, pause = self._refreshed.get(topic, (0.0, 0.0))
             if not pause or loop_time() - ended > CALM_SECONDS:
                 pause = FIRST_ROUTE_PAUSE_SECONDS
-            while not fresh:
-                try:
-                    await self.routes.refresh(topic)
-                except OrbitError as error:
-                    self.report("routes", error)
-                else:
-                    # Of brokers that refuse it says nothing.
-                    if "routes" in self._heard:
-                        self.recovered("routes")
-                    fresh = True
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, ROUTE_PAUSE_SECONDS)
-            self._refreshed[topic] = (loop_time(), pause)
-            self._refreshing.discard(topic)
+            try:
+                while not fresh:
+                    try:
+                        await self.routes.refresh(topic)
+                    except OrbitError as error:
+                        self.report("routes", error)
+                    else:
+                        # Of brokers that refuse it says nothing.
+                        if "routes" in self._heard:
+                            self.recovered("routes")
+                        fresh = True
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, ROUTE_PAUSE_SECONDS)
+                self._refreshed[topic] = (loop_time(), pause)
+            finally:
+                self._refreshing.discard(topic)
 
         if not self._closed and topic not in self._refreshing:
             self._refreshing.add(topic)

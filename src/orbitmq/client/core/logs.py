@@ -17,6 +17,8 @@ SUBJECTS = {
     "routes": "routes",
     "rebalance": "rebalance",
     "filter": "rebalance",
+    "different": "rebalance",
+    "tasks": "tasks",
     "offset": "offsets",
     "offsets": "offsets",
     "moved": "offsets",

@@ -8,14 +8,14 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from orbitmq.client.core.checking import shown
-from orbitmq.client.core.errors import DeserializationFailed, InvalidArgument
+from orbitmq.client.core.errors import DeserializationFailed, InvalidArgument, UnreadableBody
 from orbitmq.client.core.namespaces import unwrap
 from orbitmq.client.core.outgoing_cy import Message, as_bytes, check_message
 from orbitmq.client.core.serializer import CONTENT_TYPE, Serializer
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.names import KEYS, SHARDING_KEY, TAGS, UNIQ_KEY
+from orbitmq.protocol.names import KEYS, LITE_TOPIC, SHARDING_KEY, TAGS, UNIQ_KEY
 from orbitmq.protocol.records.ids import host_text
-from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.message import COMPRESSED, COMPRESSION_MASK, StoredMessage
 from orbitmq.protocol.records.message_cy import SplitRecord, joined_record
 from orbitmq.protocol.records.properties import decode_properties, find_property
 
@@ -34,11 +34,14 @@ __all__ = [
     "ReceivedProperties",
     "SendResult",
     "SendStatus",
+    "UnreadableMessage",
     "as_bytes",
     "check_message",
 ]
 
-_KEYS, _SHARDING_KEY, _TAGS, _UNIQ_KEY = (name.encode() for name in (KEYS, SHARDING_KEY, TAGS, UNIQ_KEY))
+_KEYS, _LITE_TOPIC, _SHARDING_KEY, _TAGS, _UNIQ_KEY = (
+    name.encode() for name in (KEYS, LITE_TOPIC, SHARDING_KEY, TAGS, UNIQ_KEY)
+)
 
 
 class NamedEnum(IntEnum):
@@ -118,6 +121,8 @@ class ReceivedMessage(Generic[T]):
         "topic",
         "wire_topic",
     )
+    body_error: UnreadableBody | None = None
+    """The reason that `body` cannot be read, which reading it raises: of an UnreadableMessage."""
 
     def __init__(self, record: StoredMessage, queue: MessageQueue, topic: str, namespace: str = "") -> None:
         self._record: StoredMessage | SplitRecord = record
@@ -203,6 +208,11 @@ class ReceivedMessage(Generic[T]):
             ) from error
 
     @property
+    def stored_body(self) -> tuple[bytes, int]:
+        """The body for a copy of the message, and the bits of sysFlag that say how it is compressed."""
+        return self.body, 0
+
+    @property
     def content_type(self) -> str | None:
         """The media type of the body, as its sender said (`contentType`)."""
         return self.properties.get(CONTENT_TYPE)
@@ -239,6 +249,11 @@ class ReceivedMessage(Generic[T]):
     def sharding_key(self) -> str | None:
         """Key that put it into its queue, where the sender gave one."""
         return self._text(_SHARDING_KEY)
+
+    @property
+    def lite_topic(self) -> str | None:
+        """The lite topic it was sent to, None where it is of none."""
+        return self._text(_LITE_TOPIC)
 
     @property
     def message_id(self) -> str:
@@ -297,4 +312,42 @@ class ReceivedMessage(Generic[T]):
     def __repr__(self) -> str:
         queue = self.queue
         where = f"{queue.topic}:{queue.broker_name}:{queue.queue_id}:{self.queue_offset}"
-        return f"ReceivedMessage({self.topic!r}, {where}, id={self.message_id}, <{len(self.body)} bytes>)"
+        return f"ReceivedMessage({self.topic!r}, {where}, id={self.message_id}, <{self.size_bytes} bytes>)"
+
+
+class UnreadableMessage(ReceivedMessage[T]):
+    """A message whose body cannot be inflated, or not within `max_inflated_body_bytes`.
+
+    All but its body can be read. No handler gets it: it is retried, and given up, as if a handler had raised
+    `body_error`. In `async for` and in a pull it is one of the messages; reading `body` or `value` raises.
+    """
+
+    __slots__ = ("body_error",)
+
+    def __init__(self, record: StoredMessage, queue: MessageQueue, topic: str, namespace: str = "") -> None:
+        super().__init__(record, queue, topic, namespace)
+        self.body_error: UnreadableBody = UnreadableBody("the body cannot be read")
+
+    @property
+    def body(self) -> bytes:
+        """Raises `body_error`."""
+        raise self.body_error
+
+    @body.setter
+    def body(self, body: bytes) -> None:
+        """The stored bytes are in the record."""
+
+    def decode(self, serializer: Serializer[V]) -> V:
+        """Raises `body_error`."""
+        raise self.body_error
+
+    @property
+    def stored_body(self) -> tuple[bytes, int]:
+        """The body as it is stored, and the bits of sysFlag that say how it is compressed."""
+        record = self.record
+        return bytes(record.body), record.sys_flag & (COMPRESSED | COMPRESSION_MASK)
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the body as it is stored."""
+        return len(self.record.body)

@@ -28,6 +28,7 @@ from orbitmq.net.address import default_namesrv, parse_addresses
 from orbitmq.protocol.bodies.heartbeat import ConsumeFromWhere
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.names import AUTO_CREATE_TOPIC, TRACE_TOPIC, check_topic
+from orbitmq.protocol.records.compression import DEFAULT_MAX_INFLATED_BYTES
 from orbitmq.protocol.remoting.signing import Credentials
 
 
@@ -64,6 +65,9 @@ class ClientOptions:
     system trusts; your own context may trust others, or present a client certificate."""
     namespace: str = ""
     """Prefix that separates topics and groups of several programs: names are `namespace%name` on the wire."""
+    max_inflated_body_bytes: int = DEFAULT_MAX_INFLATED_BYTES
+    """Maximum size of one body that came compressed, once it is inflated. A message with a larger one is an
+    UnreadableMessage: handlers do not get it, and it is retried and given up as if one had failed."""
     trace: bool = False
     """True if each message is recorded in `trace_topic`, as Java's client does."""
     trace_topic: str = TRACE_TOPIC
@@ -94,6 +98,7 @@ class ClientOptions:
             check_within(self, name, 10, 3_600_000)
         for name in ("mq_client_api_timeout_ms", "connect_timeout_ms"):
             check_within(self, name, 1, 3_600_000)
+        check_within(self, "max_inflated_body_bytes", 1, 1 << 30)
         try:
             _ = self.credentials
         except ValueError as error:
@@ -138,13 +143,16 @@ class ProducerOptions(ClientOptions):
     send_latency_enable: bool = False
     """True if brokers that were slow or failed are avoided for a while."""
     compress_msg_body_over_bytes: int = 4096
-    """Bodies of this length or more are compressed."""
+    """Bodies of this length or more are compressed, unless that makes them longer."""
     compress_type: Compression = Compression.ZLIB
     """Compression algorithm. Consumers must support it; Java's do from 5.0 on, and always support ZLIB."""
     compress_level: int = 5
     """Compression level: 0 to 9 for ZLIB, up to 12 for LZ4, up to 22 for ZSTD."""
     max_message_size_bytes: int = 4 << 20
-    """Maximum size of a body, and of a batch. Brokers have their own limit (`maxMessageSize`)."""
+    """Maximum size of a body as it is sent (see `compress_msg_body_over_bytes`), and of a batch.
+
+    Brokers have their own limit (`maxMessageSize`).
+    """
     create_topic_key: str = AUTO_CREATE_TOPIC
     """Template topic, from which brokers create a topic on the first send to it."""
     default_topic_queue_nums: int = 4
@@ -196,6 +204,12 @@ class ConsumerOptions(ClientOptions):
     ordered: bool = False
     """True if the messages of a queue are handled one after the other; queues are locked at the brokers. A
     message that fails is repeated in place and blocks its queue."""
+    ordered_by_key: bool = False
+    """True if the messages of a key (the sharding key, else the first of `keys`) are handled one after the
+    other, beside those of other keys; queues are locked at the brokers. A message that fails is repeated in
+    place and blocks its key alone. Others run ahead of it in its queue, by `consume_concurrently_max_span`
+    messages and one pull at most: after a crash these come again. Messages of a queue without a key count as
+    one key. For handlers of single messages."""
     broadcasting: bool = False
     """True if every member of the group gets every message. Offsets are kept in a local file, and a message
     that fails is not delivered again. Excludes `ordered`."""
@@ -213,9 +227,11 @@ class ConsumerOptions(ClientOptions):
     max_in_flight_per_key: int | None = None
     """Maximum of messages with one key (the sharding key, else the first of `keys`) that are handled at the
     same time, in the order in which they came. A message that fails is retried later and does not block its
-    successors. None: no limit. For handlers of single messages; not for ordered consumers."""
+    successors (see `ordered_by_key`). None: no limit. For handlers of single messages; not for ordered
+    consumers."""
     suspend_current_queue_time_ms: int = 1000
-    """Pause of an ordered queue before a message that failed is repeated (10 to 30000)."""
+    """Pause of an ordered queue before a message that failed is repeated (10 to 30000), unless handler or
+    policy choose a delay level."""
     consume_timeout_ms: int = 900_000
     """Time after which a message whose handler has not ended goes back, and is delivered again."""
     pull_batch_size: int = 32
@@ -264,29 +280,35 @@ class ConsumerOptions(ClientOptions):
 
     def _check_kind(self) -> None:
         """Checks how queues and messages are divided: some options exclude each other."""
+        owner = type(self).__name__
         if isinstance(self.allocate_message_queue_strategy, str):
             name = self.allocate_message_queue_strategy
             if name not in STRATEGIES:
                 raise InvalidArgument(
-                    f"{type(self).__name__}: allocate_message_queue_strategy has to be one of "
+                    f"{owner}: allocate_message_queue_strategy has to be one of "
                     f"{', '.join(STRATEGIES)} or a function, not {name!r}"
                 )
+        kinds = [name for name in ("ordered", "ordered_by_key", "broadcasting") if getattr(self, name)]
+        if len(kinds) > 1:
+            raise InvalidArgument(f"{owner}: {kinds[0]}=True or {kinds[1]}=True, a consumer is not both")
         if self.broadcasting:
-            if self.ordered:
-                raise InvalidArgument(
-                    f"{type(self).__name__}: ordered=True or broadcasting=True, a consumer is not both"
-                )
             self.instance_name = self.instance_name or SHARED_INSTANCE_NAME
-        if self.dead_letter_policy is not None and self.max_reconsume_times != -1:
+        policy = self.dead_letter_policy
+        if policy is not None and policy.when_exhausted == "stay" and not self.in_order:
             raise InvalidArgument(
-                f"{type(self).__name__}: max_reconsume_times or dead_letter_policy, which has max_attempts"
+                f'{owner}: when_exhausted="stay" is for consumers with ordered=True or ordered_by_key=True: '
+                "others hand a message that failed back to the broker"
+            )
+        if policy is not None and self.max_reconsume_times != -1:
+            raise InvalidArgument(
+                f"{owner}: max_reconsume_times or dead_letter_policy, which has max_attempts"
             )
         if self.max_in_flight_per_key is not None:
             check_within(self, "max_in_flight_per_key", 1, 1000)
-            if self.ordered:
+            if self.in_order:
                 raise InvalidArgument(
-                    f"{type(self).__name__}: max_in_flight_per_key is not for ordered consumers, which "
-                    "handle one message of a queue after the other"
+                    f"{owner}: max_in_flight_per_key is not for ordered consumers, which handle one message "
+                    "of a queue, or of a key, after the other"
                 )
 
     def _check_ranges(self) -> None:
@@ -311,6 +333,11 @@ class ConsumerOptions(ClientOptions):
         check_within(self, "close_timeout_ms", 0, 2**31 - 1)
         check_within(self, "max_reconsume_times", -1, 2**31 - 1)
         check_within(self, "suspend_current_queue_time_ms", 10, 30_000)
+
+    @property
+    def in_order(self) -> bool:
+        """True if order is kept, by queue or by key: queues are locked, and failures repeated in place."""
+        return self.ordered or self.ordered_by_key
 
     @property
     def strategy(self) -> Strategy:

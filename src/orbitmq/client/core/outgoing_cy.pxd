@@ -9,6 +9,7 @@ cdef class Message:
     cdef public object deliver_at_ms
     cdef public object delay_ms
     cdef public object sharding_key
+    cdef public object lite_topic
     cdef public object flag
     cdef public object wait_store_ok
     cdef object _properties

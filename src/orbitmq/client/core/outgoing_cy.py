@@ -17,10 +17,12 @@ from orbitmq.client.core.checking import check_number, check_texts, shown
 from orbitmq.client.core.errors import IllegalMessage, InvalidArgument
 from orbitmq.client.core.names import check_topic_to_send
 from orbitmq.client.core.serializer import CONTENT_TYPE, Serializer
+from orbitmq.protocol.lite_topics import MAX_LMQ_BYTES, is_lite_topic_name, is_lmq_name, lite_queue
 from orbitmq.protocol.names import (
     DELAY,
     KEY_SEPARATOR,
     KEYS,
+    LITE_TOPIC,
     RESERVED_PROPERTIES,
     SHARDING_KEY,
     TAGS,
@@ -58,6 +60,7 @@ def _arguments(
     deliver_at_ms: int | None = None,
     delay_ms: int | None = None,
     sharding_key: str | None = None,
+    lite_topic: str | None = None,
     flag: int = 0,
     wait_store_ok: bool = True,
 ) -> None:
@@ -67,12 +70,13 @@ def _arguments(
 class Message:
     """A message to send. It may be sent again, or changed and sent again; nothing keeps it.
 
-    `keys` are what it can be looked up by; `tags` (one tag, whatever the name says) is what consumers
-    filter by; `properties` are the user's own, text to text. `delay_level` 1 to 18 delays the delivery
-    (1s 5s 10s 30s 1m 2m ... 10m 20m 30m 1h 2h as brokers come), 0 does not; `deliver_at_ms` (ms since
-    1970) or `delay_ms` name any time, up to three days ahead as brokers come. Messages with one
-    `sharding_key` go to one queue and so keep their order. `wait_store_ok` false: the broker need not
-    wait for disk or slave even if it is set to.
+    `keys` are what it can be looked up by, each without blanks; `tags` (one tag, whatever the name says) is
+    what consumers filter by; `properties` are the user's own, text to text. `delay_level` 1 to 18 delays the
+    delivery (1s 5s 10s 30s 1m 2m ... 10m 20m 30m 1h 2h as brokers come), 0 does not; `deliver_at_ms` (ms
+    since 1970) or `delay_ms` name any time, up to three days ahead as brokers come. Messages with one
+    `sharding_key` go to one queue and so keep their order. `lite_topic` names one of the topic's lite topics,
+    which the topic has to have (its attribute `message.type` is LITE): letters, digits, `-` and `_`.
+    `wait_store_ok` false: the broker need not wait for disk or slave even if it is set to.
     """
 
     __signature__ = inspect.signature(_arguments)
@@ -84,6 +88,7 @@ class Message:
         "deliver_at_ms",
         "flag",
         "keys",
+        "lite_topic",
         "sharding_key",
         "tags",
         "topic",
@@ -102,6 +107,7 @@ class Message:
         deliver_at_ms: int | None = None,
         delay_ms: int | None = None,
         sharding_key: str | None = None,
+        lite_topic: str | None = None,
         flag: int = 0,
         wait_store_ok: bool = True,
     ) -> None:
@@ -114,6 +120,7 @@ class Message:
         self.deliver_at_ms = deliver_at_ms
         self.delay_ms = delay_ms
         self.sharding_key = sharding_key
+        self.lite_topic = lite_topic
         self.flag = flag
         self.wait_store_ok = wait_store_ok
         self.check()
@@ -151,10 +158,11 @@ class Message:
             and not self._properties
             and self.delay_ms is None
             and self.deliver_at_ms is None
+            and self.lite_topic is None
         ):
             return False
-        for key in self.keys:  # noqa: SIM110 - Cython compiles no generator here
-            if type(key) is not str or not key.isprintable():
+        for key in self.keys:
+            if type(key) is not str or not key.isprintable() or KEY_SEPARATOR in key:
                 return False
         return True
 
@@ -173,6 +181,7 @@ class Message:
                 raise IllegalMessage(f"Message: keys have to be texts, not {shown(key)}")
         if self.sharding_key is not None and not isinstance(self.sharding_key, str):
             raise IllegalMessage(f"Message: sharding_key has to be a text, not {shown(self.sharding_key)}")
+        self._check_lite_topic()
         self._check_separators()
         level = self.delay_level
         if type(level) is not int or not 0 <= level <= MAX_DELAY_LEVEL:
@@ -189,6 +198,23 @@ class Message:
         if self.properties or self.delay_ms is not None or self.deliver_at_ms is not None:
             self._check_rare()
 
+    def _check_lite_topic(self) -> None:
+        name = self.lite_topic
+        if name is None:
+            return
+        if not isinstance(name, str) or not is_lite_topic_name(name):
+            raise IllegalMessage(
+                f"Message: lite_topic has to be a text of letters, digits, - and _, not {shown(name)}"
+            )
+        if not is_lmq_name(lite_queue(self.topic, name)):
+            raise IllegalMessage(
+                f"Message: topic and lite_topic are too long together: {MAX_LMQ_BYTES} bytes with their signs"
+            )
+        if self.sharding_key is not None:
+            raise IllegalMessage(
+                "Message: lite_topic or sharding_key: the messages of a lite topic are in order by themselves"
+            )
+
     def _check_separators(self) -> None:
         try:
             for name, value in ((TAGS, self.tags), (SHARDING_KEY, self.sharding_key)):
@@ -198,6 +224,13 @@ class Message:
                 check_property(KEYS, key)
         except BadProperty as error:
             raise IllegalMessage(f"Message: {error}") from None
+        for key in self.keys:
+            if KEY_SEPARATOR in key:
+                # Brokers keep keys as one text, with blanks between them.
+                raise IllegalMessage(
+                    f"Message: a key has no blanks, for brokers take {shown(key)} for several keys: "
+                    "give keys=[...] if it is several, or write the blank in another way, as %20"
+                )
 
     def _check_rare(self) -> None:
         if bool(self.delay_level) + (self.deliver_at_ms is not None) + (self.delay_ms is not None) > 1:
@@ -240,6 +273,33 @@ class Message:
         """True if it is to come later than it is sent."""
         return bool(self.delay_level) or self.deliver_at_ms is not None or self.delay_ms is not None
 
+    @property
+    def goes_alone(self) -> bool:
+        """True if it cannot share a request with others: brokers do not look for its kind in a batch."""
+        return (
+            self.lite_topic is not None
+            or bool(self.delay_level)
+            or self.deliver_at_ms is not None
+            or self.delay_ms is not None
+        )
+
+    def of_lite_topic(self, lite_topic: str) -> Message:
+        """The same message for a lite topic of its topic. Raises IllegalMessage."""
+        return Message(
+            self.topic,
+            self.body,
+            tags=self.tags,
+            keys=self.keys,
+            properties=self._properties,
+            delay_level=self.delay_level,
+            deliver_at_ms=self.deliver_at_ms,
+            delay_ms=self.delay_ms,
+            sharding_key=self.sharding_key,
+            lite_topic=lite_topic,
+            flag=self.flag,
+            wait_store_ok=self.wait_store_ok,
+        )
+
     def wire_properties(self, unique_id: str) -> dict[str, str]:
         """Every property that travels with it, once it is checked."""
         result: dict[str, str] = dict(self.properties)
@@ -255,6 +315,8 @@ class Message:
             result[TIMER_DELAY_MS] = str(int(self.delay_ms))
         if self.sharding_key:
             result[SHARDING_KEY] = self.sharding_key
+        if self.lite_topic is not None:
+            result[LITE_TOPIC] = self.lite_topic
         result[UNIQ_KEY] = unique_id
         result[WAIT] = "true" if self.wait_store_ok else "false"
         return result
@@ -299,6 +361,7 @@ def encoded_properties(message: Message, unique_id: str, more: Mapping[str, str]
         or message.delay_level
         or message.delay_ms is not None
         or message.deliver_at_ms is not None
+        or message.lite_topic is not None
     ):
         return _encoded_plain(message, unique_id)
     try:

@@ -8,9 +8,13 @@ from collections.abc import Callable
 from orbitmq.client.core.errors import NoMasterNow, TopicNotFound
 from orbitmq.client.core.routes import Addresses, TopicRoute
 from orbitmq.net.name_servers import NameServers
+from orbitmq.net.near_names import near_topics
 from orbitmq.net.shared import result_of
 from orbitmq.protocol.bodies.route import MASTER_ID
 from orbitmq.protocol.errors import BrokerRefused
+
+MOST_NEAR = 100
+"""Unknown topics for which names like theirs are kept: who asks again does not fetch all names again."""
 
 
 class RouteTable:
@@ -26,6 +30,7 @@ class RouteTable:
         self._templates: dict[str, TopicRoute] = {}
         self._looking: dict[str, asyncio.Task[TopicRoute | None]] = {}
         self._members: dict[str, Addresses] = {}
+        self._near: dict[str, list[str]] = {}
 
     def known(self, topic: str) -> TopicRoute | None:
         """The route as it was last heard of."""
@@ -54,7 +59,9 @@ class RouteTable:
         if route is None:
             model = await self.route(template)
             if model is None:
-                raise TopicNotFound(topic, "the name servers do not know it, and no broker would create it")
+                raise await self.not_found(
+                    topic, "the name servers do not know it, and no broker would create it"
+                )
             route = self._templates[topic] = model.template_for(topic, queue_nums)
         if not route.publish_queues:
             self._templates.pop(topic, None)
@@ -64,6 +71,15 @@ class RouteTable:
                     raise NoMasterNow(topic)
                 raise TopicNotFound(topic, "it has no queue that can be written to now")
         return route
+
+    async def not_found(self, topic: str, why: str = "the name servers do not know it") -> TopicNotFound:
+        """The error for a topic that nobody knows, with the names of topics that are like it."""
+        near = self._near.get(topic)
+        if near is None:
+            near = await near_topics(self._names, topic)
+            if len(self._near) < MOST_NEAR:
+                self._near[topic] = near
+        return TopicNotFound(topic, why, near)
 
     def is_template(self, topic: str) -> bool:
         """True if sends to the topic go by the model, because it was not known when last looked up."""

@@ -139,7 +139,7 @@ def take_batch(waiting: deque[Delivery], batch_size: int, batch_bytes: int) -> l
     first = waiting.popleft()
     batch = [first]
     head = first.message
-    if not waiting or head.is_delayed or head.topic.startswith(RETRY_PREFIX):
+    if not waiting or head.goes_alone or head.topic.startswith(RETRY_PREFIX):
         return batch
     room = batch_bytes - ENTRY_BYTES - len(head.body) - len(first.properties)
     wait_store_ok = head.wait_store_ok
@@ -147,7 +147,7 @@ def take_batch(waiting: deque[Delivery], batch_size: int, batch_bytes: int) -> l
         delivery = waiting[0]
         message = delivery.message
         room -= ENTRY_BYTES + len(message.body) + len(delivery.properties)
-        if room < 0 or message.wait_store_ok is not wait_store_ok or message.is_delayed:
+        if room < 0 or message.wait_store_ok is not wait_store_ok or message.goes_alone:
             break
         waiting.popleft()
         batch.append(delivery)

@@ -28,14 +28,14 @@ from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.options import ProducerOptions
 from orbitmq.client.producer.bulk import BulkSend
 from orbitmq.client.producer.deliveries_cy import Delivery
-from orbitmq.client.producer.request_reply import Questions
+from orbitmq.client.producer.request_reply import Questions, read_reply
 from orbitmq.client.producer.submitting import Submitter
 from orbitmq.client.sending.attempts import Sender
 from orbitmq.client.sending.delivery import Courier
 from orbitmq.client.sending.in_flight import InFlight
 from orbitmq.client.sending.joining import Joiner
 from orbitmq.client.sending.preparing import Preparation
-from orbitmq.client.sending.queue_choice import QueueSelector, queue_of_key
+from orbitmq.client.sending.queue_choice import QueueSelector, queue_of_key, queue_of_lite_topic
 from orbitmq.client.sending.results import batch_results, single_result
 from orbitmq.client.trace.tracing import Tracer
 from orbitmq.net.connection import Connection
@@ -48,6 +48,7 @@ from orbitmq.protocol.requests.send import SendReply
 
 SUBMITTED_BATCH_SIZE = 128
 SUBMITTED_BATCH_BYTES = 256 << 10
+LITE_TOPIC_SAYS = "the lite topic of a message says its queue: give no queue, selector or sharding_key"
 BULK_TIMEOUT_MS = 30_000
 """Time that `send_all` tries to get a batch stored."""
 
@@ -189,14 +190,16 @@ class Producer(ProducerOptions):
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         sharding_key: str | None = None,
+        lite_topic: str | None = None,
         timeout_ms: float | None = None,
     ) -> SendResult:
         """Send one message, and return its queue and offset.
 
         The message goes to `queue`, or to the queue that `selector` returns, or to the queue of
-        `sharding_key` (or of the message's own). Otherwise it goes to any queue, and to another broker if one
-        fails. While no broker answers, the send is repeated for `timeout_ms` (`delivery_timeout_ms`). Sends
-        that begin at the same time may share a request (`join_sends`). With a status other than SEND_OK the
+        `sharding_key` or `lite_topic` (or of the message's own). Otherwise it goes to any queue, and to
+        another broker if one fails. While no broker answers, the send is repeated for `timeout_ms`
+        (`delivery_timeout_ms`). Sends that begin at the same time may share a request (`join_sends`), save
+        those of lite topics. With a status other than SEND_OK the
         message is stored, but less safely than the broker is configured to store it.
 
         Raises IllegalMessage and IllegalName before anything is sent; SendFailed if every try failed (the
@@ -205,6 +208,9 @@ class Producer(ProducerOptions):
         """
         self._running()
         check_route("send", queue, selector, sharding_key, timeout_ms)
+        if lite_topic is not None:
+            check_message(message)
+            message = message.of_lite_topic(lite_topic)
         if queue is not None:
             self._check_queue("send", message, queue)
         if not self.middleware:
@@ -250,9 +256,7 @@ class Producer(ProducerOptions):
             await in_flight.enter(size)
         began_ms = now_ms()
         try:
-            key = sharding_key or message.sharding_key
-            if queue is None and (selector is not None or key is not None):
-                queue = await self._pick(message, selector, key)
+            queue = await self._route(message, queue, selector, sharding_key)
             chosen, reply = await self._courier.deliver(request, queue, timeout_ms)
         finally:
             in_flight.leave(size)
@@ -273,9 +277,7 @@ class Producer(ProducerOptions):
         if not self._in_flight.enters(size):
             await self._in_flight.enter(size)
         try:
-            key = sharding_key or message.sharding_key
-            if queue is None and (selector is not None or key is not None):
-                queue = await self._pick(message, selector, key)
+            queue = await self._route(message, queue, selector, sharding_key)
             return await self._joiner.send(message, queue)
         finally:
             self._in_flight.leave(size)
@@ -303,6 +305,9 @@ class Producer(ProducerOptions):
         self._running()
         if queue is not None or sharding_key is not None:
             check_route("submit", queue, None, sharding_key)
+            check_message(message)
+            if message.lite_topic is not None:
+                raise IllegalMessage(LITE_TOPIC_SAYS)
             if queue is not None:
                 self._check_queue("submit", message, queue)
         if not self.middleware:
@@ -340,7 +345,8 @@ class Producer(ProducerOptions):
         `timeout_ms` (`send_msg_timeout_ms`) covers sending, handling and the reply. Handlers may be those of
         Java clients. A message may be handled more than once: the first reply counts.
 
-        Raises RequestTimeout if no reply came in time, and what `send` raises.
+        Raises RequestTimeout if no reply came in time, UnreadableBody if its body cannot be inflated
+        (BodyTooLarge: not within `max_inflated_body_bytes`), and what `send` raises.
         """
         instance, sender, preparation = self._running()
         check_route("request", queue, selector, sharding_key, timeout_ms)
@@ -356,9 +362,7 @@ class Producer(ProducerOptions):
             brokers = {row.broker_name for row in await sender.queues(one.topic)}
             masters = (instance.routes.master(name) for name in brokers)
             await instance.introduce([address for address in masters if address is not None])
-            chosen, key = queue, sharding_key or one.sharding_key
-            if chosen is None and (selector is not None or key is not None):
-                chosen = await self._pick(one, selector, key)
+            chosen = await self._route(one, queue, selector, sharding_key)
             began_ms = now_ms()
             chosen, stored = await self._courier.deliver(request, chosen, timeout_ms)
             result = single_result(stored, chosen, unique_id)
@@ -370,11 +374,12 @@ class Producer(ProducerOptions):
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._send_through("request", message, send)
-                return await reply
+                record = await reply
         except TimeoutError:
             raise RequestTimeout(f"no reply from {message.topic} within {timeout_ms:g} ms") from None
         finally:
             self._questions.forget(properties)
+        return await read_reply(record, self.max_inflated_body_bytes)
 
     async def send_oneway(
         self,
@@ -396,9 +401,7 @@ class Producer(ProducerOptions):
         async def send(messages: list[Message]) -> list[SendResult]:
             for one in messages:
                 request, _ = preparation.single(one, now_ms())
-                chosen, key = queue, sharding_key or one.sharding_key
-                if chosen is None and (selector is not None or key is not None):
-                    chosen = await self._pick(one, selector, key)
+                chosen = await self._route(one, queue, selector, sharding_key)
                 await sender.send_oneway(request, chosen)
             return []
 
@@ -541,7 +544,21 @@ class Producer(ProducerOptions):
             raise IllegalMessage(str(error)) from None
         return await sender.recall(handle, recall_handle, timeout_ms or self.send_msg_timeout_ms)
 
-    async def _pick(self, message: Message, selector: QueueSelector | None, key: str | None) -> MessageQueue:
+    async def _route(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | None,
+    ) -> MessageQueue | None:
+        """The queue that a message has to go to; None for any."""
+        key = sharding_key or message.sharding_key
+        if message.lite_topic is not None:
+            if queue is not None or selector is not None or key is not None:
+                raise IllegalMessage(LITE_TOPIC_SAYS)
+            return queue_of_lite_topic(await self._running()[1].queues(message.topic), message.lite_topic)
+        if queue is not None or (selector is None and key is None):
+            return queue
         queues = await self._running()[1].queues(message.topic)
         if selector is not None:
             chosen = selector(queues, message)

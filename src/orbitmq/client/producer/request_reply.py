@@ -9,14 +9,13 @@ import zlib
 from orbitmq.client.core.errors import NotRunning
 from orbitmq.client.core.instance import now_ms
 from orbitmq.client.core.message import ReceivedMessage
+from orbitmq.client.core.reading import BodyLimits, read_record
 from orbitmq.net.connection import Connection
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Malformed, OrbitError, Refused
 from orbitmq.protocol.names import ARRIVE_TIME, CORRELATION_ID, REPLY_TO_CLIENT, TTL
-from orbitmq.protocol.records.compression import MAX_BODY_BYTES
 from orbitmq.protocol.records.ids import pack_host
-from orbitmq.protocol.records.inner_batch import plain_messages
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.records.properties import decode_properties, encode_properties
 from orbitmq.protocol.remoting.command import Command
@@ -30,12 +29,10 @@ class Questions:
     """The requests of one producer that wait for their reply."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, asyncio.Future[ReceivedMessage]] = {}
+        self._waiting: dict[str, asyncio.Future[StoredMessage]] = {}
 
-    def ask(
-        self, client_id: str, timeout_ms: float
-    ) -> tuple[dict[str, str], asyncio.Future[ReceivedMessage]]:
-        """The properties that make a message a request, and the reply to come.
+    def ask(self, client_id: str, timeout_ms: float) -> tuple[dict[str, str], asyncio.Future[StoredMessage]]:
+        """The properties that make a message a request, and the reply to come, for `read_reply`.
 
         The caller takes it back with `forget`.
         """
@@ -88,12 +85,21 @@ class Questions:
         # The asker may have given up: the broker need not hear of it.
         if waiting is not None and not waiting.done():
             properties[ARRIVE_TIME] = str(now_ms())
-            waiting.set_result(_received(push, properties))
+            waiting.set_result(_record_of(push, properties))
 
 
-def _received(push: PushReplyMessageToClient, properties: dict[str, str]) -> ReceivedMessage:
+async def read_reply(record: StoredMessage, limit_bytes: int) -> ReceivedMessage:
+    """The reply for whoever asked. Raises UnreadableBody, BodyTooLarge for one above `limit_bytes`."""
+    queue = MessageQueue(record.topic, "", record.queue_id)
+    message = await read_record(record, queue, BodyLimits(limit_bytes))
+    if message.body_error is not None:
+        raise message.body_error
+    return message
+
+
+def _record_of(push: PushReplyMessageToClient, properties: dict[str, str]) -> StoredMessage:
     body = bytes(push.body)
-    record = StoredMessage(
+    return StoredMessage(
         topic=push.topic,
         body=body,
         properties=encode_properties(properties),
@@ -111,8 +117,6 @@ def _received(push: PushReplyMessageToClient, properties: dict[str, str]) -> Rec
         body_crc=zlib.crc32(body) & 0x7FFFFFFF,
         size=len(body),
     )
-    (plain,) = plain_messages(record, MAX_BODY_BYTES)
-    return ReceivedMessage(plain, MessageQueue(push.topic, "", push.queue_id), push.topic)
 
 
 def _packed(address: str) -> bytes:

@@ -18,7 +18,7 @@ from orbitmq.client.sending.attempts import Sender
 from orbitmq.client.sending.delivery import Courier
 from orbitmq.client.sending.in_flight import InFlight
 from orbitmq.client.sending.preparing import Preparation
-from orbitmq.client.sending.queue_choice import queue_of_key
+from orbitmq.client.sending.queue_choice import queue_of_key, queue_of_lite_topic
 from orbitmq.client.sending.results import BatchResults, single_result
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import BrokerRefused
@@ -155,7 +155,9 @@ class Submitter:
             self._room.leave(size)
             raise
         topic = message.topic
-        if queue is None and (key := sharding_key or message.sharding_key) is not None:
+        if queue is None and message.lite_topic is not None:
+            queue = queue_of_lite_topic(queues, message.lite_topic)
+        elif queue is None and (key := sharding_key or message.sharding_key) is not None:
             queue = queue_of_key(queues, key)
         if queue is None:
             in_turn = self._of_any_queue.get(topic)

@@ -16,10 +16,10 @@ from typing import Self, TypeAlias
 from orbitmq.client.core.calling import call, is_async
 from orbitmq.client.core.checking import check_route, check_within, shown
 from orbitmq.client.core.errors import IllegalMessage, InvalidArgument
-from orbitmq.client.core.instance import now_ms
+from orbitmq.client.core.instance import CHECK, now_ms
 from orbitmq.client.core.message import Message, NamedEnum, ReceivedMessage, SendResult, SendStatus
 from orbitmq.client.core.option_help import documented
-from orbitmq.client.core.reading import read_messages
+from orbitmq.client.core.reading import BodyLimits, read_answer
 from orbitmq.client.producer.producer import Producer
 from orbitmq.client.sending.queue_choice import QueueSelector
 from orbitmq.client.sending.results import single_result
@@ -125,7 +125,8 @@ class TransactionProducer(Producer):
         because it may have been committed before: `check` decides later. `timeout_ms` is the time for
         sending; the other arguments are those of `send`.
 
-        Raises what `send` raises, before `execute` has run; IllegalMessage for a message with a delay.
+        Raises what `send` raises, before `execute` has run; IllegalMessage for a message with a
+        delay or a lite topic.
         """
         sent = await self.send_half(
             message, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms
@@ -159,6 +160,8 @@ class TransactionProducer(Producer):
             request, unique_id = preparation.single(one, now_ms(), more)
             if one.is_delayed:
                 raise IllegalMessage("a message of a transaction cannot be delayed")
+            if one.lite_topic is not None:
+                raise IllegalMessage("a message of a transaction cannot be of a lite topic")
             request.sys_flag |= TRANSACTION_PREPARED
             # Brokers ask producers they know: none should first have to wait for a heartbeat.
             brokers = {row.broker_name for row in await sender.queues(one.topic)}
@@ -167,9 +170,7 @@ class TransactionProducer(Producer):
             size = len(request.body)
             await self._in_flight.enter(size)
             try:
-                chosen, key = queue, sharding_key or one.sharding_key
-                if chosen is None and (selector is not None or key is not None):
-                    chosen = await self._pick(one, selector, key)
+                chosen = await self._route(one, queue, selector, sharding_key)
                 chosen, reply = await self._courier.deliver(request, chosen, timeout_ms)
             finally:
                 self._in_flight.leave(size)
@@ -237,10 +238,13 @@ class TransactionProducer(Producer):
     async def _answer(self, connection: Connection, command: Command) -> None:
         instance, _, _ = self._running()
         question = CheckTransactionState.from_command(command)
-        messages, problems = read_messages(question.body, MessageQueue(question.topic or "", "", 0))
-        if not messages:
-            raise Malformed(f"a check without a message: {problems[0] if problems else 'no body'}")
-        message = messages[0]
+        limits = BodyLimits(self.max_inflated_body_bytes)
+        asked = await read_answer(question.body, MessageQueue(question.topic or "", "", 0), limits=limits)
+        if not asked.messages:
+            raise Malformed(
+                f"a check without a message: {asked.problems[0] if asked.problems else 'no body'}"
+            )
+        message = asked.messages[0]
         message.topic = message.record.topic
         message.queue = MessageQueue(message.topic, question.broker_name or "", message.record.queue_id)
         group = message.properties.get(PRODUCER_GROUP)
@@ -252,7 +256,7 @@ class TransactionProducer(Producer):
             try:
                 state = TransactionState(await call(self.check, message, asynchronous=is_async(self.check)))
             except Exception as error:
-                instance.report(f"check of transaction {question.transaction_id}", error, lasting=False)
+                instance.report(f"{CHECK}transaction {question.transaction_id}", error, lasting=False)
         answer = EndTransaction(
             producer_group=self.group,
             tran_state_table_offset=question.tran_state_table_offset,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from typing import Any
 
 from orbitmq.client.core.errors import ClientError, SendFailed
@@ -49,6 +49,15 @@ RETRY_CODES = frozenset(
     }
 )
 """Error answers after which another broker may take the message (Apache's retryResponseCodes)."""
+DECIDED_CODES = frozenset(
+    {
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+    }
+)
+"""Those that the same broker gives again, whenever it is asked."""
 
 
 class BrokerUnknown(ClientError):
@@ -99,14 +108,15 @@ class Sender:
     ) -> tuple[MessageQueue, SendReply]:
         """Sends to `queue` with one try, or to any queue of the topic with several.
 
-        Raises SendFailed when every try failed; the broker's refusal where no other would decide otherwise;
-        TopicNotFound, NoNameServer, Closed.
+        Raises SendFailed when every try failed; the broker's refusal where no other would decide otherwise,
+        or each has refused; TopicNotFound, NoNameServer, Closed.
         """
         options = self._options
         started = time.monotonic()
         tries = 1 if queue is not None else 1 + options.retry_times_when_send_failed
         failures: list[tuple[str, Exception]] = []
         last_broker: str | None = None
+        refused_by: set[str | None] = set()
         code = 0
         if queue is not None:
             await self._know(queue)
@@ -117,6 +127,8 @@ class Sender:
                 break
             if queue is None:
                 queues = self.known_queues(request.topic) or await self.queues(request.topic)
+                if refused_by and not (queues := self._queues_elsewhere(queues, refused_by)):
+                    break
                 chosen = self._in_turn.next(queues, now * 1000, last_broker)
             else:
                 chosen = queue
@@ -131,6 +143,8 @@ class Sender:
                     raise
                 failures.append((last_broker, error))
                 code = error.code
+                if code in DECIDED_CODES:
+                    refused_by.add(self._instance.routes.master(last_broker))
                 # A master that was replaced refuses so, too.
                 self._instance.refresh_route_soon(request.topic)
             except (NetError, BrokerUnknown) as error:
@@ -146,7 +160,17 @@ class Sender:
                     return chosen, reply
                 failures.append((last_broker, _not_stored_as_asked(reply)))
                 code = reply.code
-        raise SendFailed(request.topic, failures, code) from failures[-1][1]
+        last = failures[-1][1]
+        if all(isinstance(error, BrokerRefused) and error.code in DECIDED_CODES for _, error in failures):
+            raise last
+        raise SendFailed(request.topic, failures, code) from last
+
+    def _queues_elsewhere(
+        self, queues: Sequence[MessageQueue], refused_by: Collection[str | None]
+    ) -> Sequence[MessageQueue]:
+        """Those of other brokers than the ones at these addresses."""
+        master = self._instance.routes.master
+        return [queue for queue in queues if master(queue.broker_name) not in refused_by]
 
     async def send_oneway(self, request: SendMessageV2, queue: MessageQueue | None) -> None:
         """Sends once and does not wait for the broker's word."""

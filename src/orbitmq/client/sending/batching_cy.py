@@ -62,8 +62,9 @@ def batch_parts(
             raise IllegalMessage(f"a batch has one topic, not {topic} and {message.topic}")
         if message.wait_store_ok is not wait:
             raise IllegalMessage("the messages of a batch have one and the same wait_store_ok")
-        if message.is_delayed:
-            raise IllegalMessage("a delayed message cannot be sent in a batch")
+        if message.goes_alone:
+            kind = "delayed message" if message.is_delayed else "message of a lite topic"
+            raise IllegalMessage(f"a {kind} cannot be sent in a batch: use send, or submit")
         needed = ENTRY_BYTES + len(body) + len(properties)
         if needed > limit:
             raise MessageTooLarge(needed, limit)

@@ -60,10 +60,10 @@ class Joiner:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def may_join(self, message: Message) -> bool:
-        """True for a message that a batch can hold as it is: not delayed, and too small to be compressed."""
+        """True for a message that a batch can hold as it is, and that is too small to be compressed."""
         return (
             len(message.body) < self._max_body
-            and not message.is_delayed
+            and not message.goes_alone
             and not message.topic.startswith(RETRY_PREFIX)
         )
 

@@ -11,7 +11,7 @@ from orbitmq.client.core.options import Compression, ProducerOptions
 from orbitmq.client.core.outgoing_cy import encoded_properties
 from orbitmq.client.sending.batching_cy import batch_parts
 from orbitmq.protocol.names import UNIQ_KEY, WAIT
-from orbitmq.protocol.records.compression import deflate, flag_of
+from orbitmq.protocol.records.compression import DEFAULT_MAX_INFLATED_BYTES, deflated_if_smaller
 from orbitmq.protocol.records.ids import UniqueIds
 from orbitmq.protocol.records.message import COMPRESSION_LZ4, COMPRESSION_ZLIB, COMPRESSION_ZSTD
 from orbitmq.protocol.records.properties import encode_properties
@@ -35,13 +35,15 @@ class Preparation:
         self._max_size = options.max_message_size_bytes
 
     def check(self, message: Message) -> None:
-        """Raises IllegalMessage or IllegalName for what no broker would take."""
+        """Raises IllegalMessage or IllegalName for what no broker would take as it is."""
         if not isinstance(message, Message):
             check_message(message)
         message.check()
-        size = len(message.body)
-        if size > self._max_size:
-            raise MessageTooLarge(size, self._max_size)
+        self._check_size(message.body)
+
+    def _check_size(self, body: bytes) -> None:
+        if len(body) > self._max_size:
+            raise MessageTooLarge(len(body), self._max_size)
 
     def single(
         self,
@@ -54,16 +56,21 @@ class Preparation:
         """The request for one message, and its unique id. Queue and broker are still to be filled in.
 
         `more` are properties that the client itself gives the message; `unique_id` is the one that it has
-        already.
+        already. The limit of the size is for the body that is sent: compressed, if it is large and becomes
+        smaller by that.
         """
-        self.check(message)
+        if not isinstance(message, Message):
+            check_message(message)
+        message.check()
         unique_id = unique_id or self._ids.new(now_ms)
         properties = encoded_properties(message, unique_id, more)
         body, sys_flag = message.body, 0
         options = self._options
         if len(body) >= options.compress_msg_body_over_bytes:
-            kind = _KINDS[options.compress_type]
-            body, sys_flag = deflate(body, kind, options.compress_level), flag_of(kind)
+            if len(body) > DEFAULT_MAX_INFLATED_BYTES:  # unless told otherwise, readers refuse it
+                raise MessageTooLarge(len(body), DEFAULT_MAX_INFLATED_BYTES)
+            body, sys_flag = deflated_if_smaller(body, _KINDS[options.compress_type], options.compress_level)
+        self._check_size(body)
         return (
             SendMessageV2(
                 options.group,

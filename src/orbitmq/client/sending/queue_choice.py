@@ -10,7 +10,7 @@ from typing import TypeAlias
 from orbitmq.client.core.message import Message
 from orbitmq.client.sending.latency import LatencyTable
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.records.hashing import java_hash
+from orbitmq.protocol.records.hashing import consistent_place, java_hash
 
 QueueSelector: TypeAlias = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 """The topic's queues and the message -> one of the queues. The same key has to give the same queue."""
@@ -22,6 +22,11 @@ def queue_of_key(queues: Sequence[MessageQueue], key: str) -> MessageQueue:
     It holds for as long as the number of queues does.
     """
     return queues[abs(java_hash(key)) % len(queues)]
+
+
+def queue_of_lite_topic(queues: Sequence[MessageQueue], lite_topic: str) -> MessageQueue:
+    """The queue that all messages of a lite topic go to, the same that proxies take."""
+    return sorted(queues)[consistent_place(lite_topic, len(queues))]
 
 
 class RoundRobin:

@@ -45,7 +45,7 @@ class TraceRecord:
 
 def _record(topic: str, message_id: str, keys: str, *fields: object) -> TraceRecord:
     texts = (NOTHING if value is None or value == "" else _text(value) for value in fields)
-    return TraceRecord(topic, (message_id, *keys.split()), FIELD.join(texts) + END)
+    return TraceRecord(topic, (*message_id.split(), *keys.split()), FIELD.join(texts) + END)
 
 
 def _text(value: object) -> str:

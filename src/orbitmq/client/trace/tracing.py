@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -30,6 +31,11 @@ QUEUE_SIZE = 2048
 BATCH_SIZE = 10
 FLUSH_MS = 5000
 MAX_BODY_BYTES = 128_000
+MAX_KEYS_BYTES = 24_000
+"""Limit of the ids and keys by which one message of the trace is found, with blanks between them.
+
+Brokers take messages with 31,743 bytes of properties in all.
+"""
 TIMEOUT_MS = 5000
 
 
@@ -153,25 +159,35 @@ class Tracer:
 
 
 def in_messages(trace_topic: str, records: Iterable[TraceRecord]) -> list[tuple[Message, int]]:
-    """The messages that carry records, with how many each: those about one topic together, up to a size."""
+    """The messages that carry records, with how many each: those about one topic together, up to a size of
+    their texts and of their keys.
+    """
     by_topic: dict[str, list[TraceRecord]] = {}
     for record in records:
         by_topic.setdefault(record.topic, []).append(record)
     messages = []
     for about in by_topic.values():
         part: list[TraceRecord] = []
-        size = 0
+        size = keys_size = 0
         for record in about:
-            length = len(record.text.encode())
-            if part and size + length > MAX_BODY_BYTES:
+            length, keys_length = len(record.text.encode()), sum(map(_room_of, record.keys))
+            if part and (size + length > MAX_BODY_BYTES or keys_size + keys_length > MAX_KEYS_BYTES):
                 messages.append((_carrying(trace_topic, part), len(part)))
-                part, size = [], 0
+                part, size, keys_size = [], 0, 0
             part.append(record)
             size += length
+            keys_size += keys_length
         messages.append((_carrying(trace_topic, part), len(part)))
     return messages
 
 
+def _room_of(key: str) -> int:
+    return len(key.encode()) + 1
+
+
 def _carrying(trace_topic: str, records: list[TraceRecord]) -> Message:
-    keys = dict.fromkeys(key for record in records for key in record.keys)
+    keys = list(dict.fromkeys(key for record in records for key in record.keys))
+    if len(records) == 1:  # one message may have more keys than there is room for beside its id
+        room = itertools.accumulate(map(_room_of, keys))
+        keys = [key for key, size in zip(keys, room, strict=True) if size <= MAX_KEYS_BYTES]
     return Message(trace_topic, "".join(record.text for record in records), keys=keys)

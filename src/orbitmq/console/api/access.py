@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from orbitmq.admin import Admin, BrokerAt
-from orbitmq.admin.commands.acls import delete_rules, list_rules, put_rules, subject_of
-from orbitmq.admin.commands.broker_config import broker_config
-from orbitmq.admin.commands.users import create_user, delete_user, list_users, update_user
-from orbitmq.admin.diagnosis.access import explain_access
+from orbitmq.admin.acls import delete_rules, list_rules, put_rules, subject_of
+from orbitmq.admin.brokers import broker_config
+from orbitmq.admin.diagnosis.access import ConsideredRule, explain_access
+from orbitmq.admin.diagnosis.phrases import Phrase
+from orbitmq.admin.users import create_user, delete_user, list_users, update_user
 from orbitmq.console.api.endpoint import Call, endpoint
-from orbitmq.console.api.problems import ApiError, problem_of
+from orbitmq.console.api.problems import ApiError, Invalid, check_confirmed, problem_of
 from orbitmq.console.security.roles import Role
 from orbitmq.protocol.errors import OrbitError
 
@@ -121,18 +122,6 @@ class ExplainQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Address from which the user comes."""
 
 
-class RuleInDecision(msgspec.Struct, rename="camel"):
-    """One rule of the user, in the broker's order, and its part in the decision."""
-
-    policy: str
-    resource: str
-    actions: list[str]
-    source_ips: list[str]
-    decision: str
-    verdict: str
-    """`decides`; `later`: a more specific one decides; `resource`, `action`, `source`: it is about others."""
-
-
 class AccessExplanation(msgspec.Struct, rename="camel"):
     """The decision of one broker."""
 
@@ -142,13 +131,22 @@ class AccessExplanation(msgspec.Struct, rename="camel"):
     cause: str
     sentence: str
     advice: str
-    rules: list[RuleInDecision]
+    rules: list[ConsideredRule]
+
+
+class ExplanationWords(msgspec.Struct, rename="camel"):
+    """The texts of an explanation, each with its values apart, for translations."""
+
+    sentence: Phrase
+    advice: Phrase
 
 
 class AccessExplanations(msgspec.Struct, rename="camel"):
     """The decisions of all brokers."""
 
     brokers: list[AccessExplanation]
+    words: list[ExplanationWords]
+    """The texts of the same, in the same order."""
 
 
 @endpoint("GET", "/api/clusters/{cluster}/access", Role.VIEWER, rows=("users", "rules", "brokers"))
@@ -213,22 +211,13 @@ async def explain(call: Call[ExplainQuery, None]) -> AccessExplanations:
                 one.address,
                 one.allowed,
                 one.cause,
-                one.sentence,
-                one.advice,
-                [
-                    RuleInDecision(
-                        rule.policy,
-                        rule.resource,
-                        list(rule.actions),
-                        list(rule.source_ips),
-                        rule.decision,
-                        rule.verdict,
-                    )
-                    for rule in one.rules
-                ],
+                str(one.sentence),
+                str(one.advice),
+                one.rules,
             )
             for one in found
-        ]
+        ],
+        [ExplanationWords(one.sentence, one.advice) for one in found],
     )
 
 
@@ -247,7 +236,7 @@ async def change_user(call: Call[None, UserChange]) -> ChangedBrokers:
     """Change password, type or status of a user on all brokers."""
     name, body = call.path["user"], call.body
     if body.password is None and body.type is None and body.enabled is None:
-        raise ApiError(422, "INVALID", "nothing to change", "Give a password, a type or a status.")
+        raise Invalid("nothing to change", "Give a password, a type or a status.")
     call.before = await _user_states(call, name)
     status = None if body.enabled is None else "enable" if body.enabled else "disable"
     # The password itself stands nowhere.
@@ -261,10 +250,7 @@ async def change_user(call: Call[None, UserChange]) -> ChangedBrokers:
 async def remove_user(call: Call[None, Confirmation]) -> ChangedBrokers:
     """Delete a user and its rules on all brokers."""
     name = call.path["user"]
-    if call.body.confirm != name:
-        raise ApiError(
-            422, "NOT_CONFIRMED", f"type the name of the user, {name}, to delete it", field="confirm"
-        )
+    check_confirmed(call.body.confirm, name, "user", "delete")
     call.before = await _user_states(call, name)
     return await _on_all(call, lambda admin, address: delete_user(admin, address, name))
 

@@ -6,45 +6,21 @@ import re
 
 import msgspec
 
-from orbitmq.admin.commands.broker_config import broker_config
-from orbitmq.admin.commands.broker_set import set_options
-from orbitmq.admin.commands.cluster_config import OptionValues, cluster_config
-from orbitmq.admin.commands.cluster_list import BrokerState
-from orbitmq.admin.commands.controllers import known_controllers, replica_groups
-from orbitmq.admin.commands.maintenance import drain, name_servers, undrain
+from orbitmq.admin.admin import BrokerAt
+from orbitmq.admin.brokers import broker_config, set_options
+from orbitmq.admin.cluster_config import OptionValues, cluster_config
+from orbitmq.admin.clusters import BrokerState, with_distances
+from orbitmq.admin.controllers import Election, elections, known_controllers
+from orbitmq.admin.maintenance import NameServerState, drain, name_servers, undrain
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.console.api.endpoint import Call, endpoint
-from orbitmq.console.api.problems import ApiError
+from orbitmq.console.api.problems import ApiError, check_confirmed
 from orbitmq.console.security.roles import Role
 from orbitmq.protocol.errors import OrbitError
 
 HIDDEN = "********"
 _SECRET = re.compile(r"password|secret|credential|AuthenticationUser$", re.IGNORECASE)
 """Apache's brokers answer with secrets of theirs; pages never show them."""
-
-
-class NameServer(msgspec.Struct, rename="camel"):
-    """One name server."""
-
-    address: str
-    error: str | None
-    brokers: int | None
-    drained: list[str]
-    """Brokers of which it gives producers no queues."""
-
-
-class ClusterBroker(msgspec.Struct, rename="camel"):
-    """One broker; `inTps` shows if something still comes in."""
-
-    cluster: str
-    name: str
-    broker_id: int
-    address: str
-    state: str
-    error: str | None
-    version: str | None
-    in_tps: float | None
-    out_tps: float | None
 
 
 class Controller(msgspec.Struct, rename="camel"):
@@ -55,37 +31,16 @@ class Controller(msgspec.Struct, rename="camel"):
     leads: bool
 
 
-class Election(msgspec.Struct, rename="camel"):
-    """One change of a master."""
-
-    at_ms: int
-    broker: str
-    epoch: int
-    master: int | None
-    """Id of the new master; null: the group lost its master."""
-    address: str
-    reason: str
-    without_master_ms: int
-    lost_bytes: int | None
-    """Bytes lost with an unclean election."""
-
-
 class ClusterState(msgspec.Struct, rename="camel"):
     """Servers of a cluster."""
 
-    name_servers: list[NameServer]
-    brokers: list[ClusterBroker]
+    name_servers: list[NameServerState]
+    brokers: list[BrokerState]
+    """`inTps` shows if something still comes in."""
     controllers: list[Controller]
     elections: list[Election]
     """The newest first. Apache's controllers keep none."""
     errors: list[str]
-
-
-class BrokerName(msgspec.Struct, rename="camel"):
-    """A broker whose options are shown."""
-
-    name: str
-    address: str
 
 
 class OptionRow(msgspec.Struct, rename="camel"):
@@ -107,7 +62,7 @@ class OptionRow(msgspec.Struct, rename="camel"):
 class ConfigTable(msgspec.Struct, rename="camel"):
     """Options of all brokers side by side."""
 
-    brokers: list[BrokerName]
+    brokers: list[BrokerAt]
     options: list[OptionRow]
     errors: list[str]
 
@@ -150,46 +105,20 @@ async def get_servers(call: Call[None, None]) -> ClusterState:
     admin = call.cluster.admin
     sample = await call.cluster.sampler.first()
     errors: list[str] = []
-    servers = [
-        NameServer(
-            one.address,
-            one.error,
-            one.brokers,
-            [name for name, writable in one.writable.items() if not writable],
-        )
-        for one in await name_servers(admin)
-    ]
     controllers: list[Controller] = []
-    elections: list[Election] = []
+    newest_first: list[Election] = []
     try:
         for address in await _controllers_of(call, sample.brokers):
             for found in await known_controllers(admin, address):
                 if found.address not in {one.address for one in controllers}:
-                    leads = found.metadata is not None and bool(found.metadata.is_leader)
-                    controllers.append(Controller(found.address, found.error or None, leads))
+                    controllers.append(Controller(found.address, found.error or None, found.leads))
         if controllers:
-            elections = await _elections(call, ";".join(one.address for one in controllers))
+            oldest_first = await elections(admin, ";".join(one.address for one in controllers))
+            newest_first = oldest_first[::-1]
     except OrbitError as error:
         errors.append(" ".join(str(error).split()))
     return ClusterState(
-        servers,
-        [
-            ClusterBroker(
-                one.at.cluster,
-                one.at.name,
-                one.at.broker_id,
-                one.at.address,
-                one.state,
-                one.error,
-                one.version,
-                one.in_tps,
-                one.out_tps,
-            )
-            for one in sample.brokers
-        ],
-        controllers,
-        elections,
-        errors,
+        await name_servers(admin), with_distances(sample.brokers), controllers, newest_first, errors
     )
 
 
@@ -197,30 +126,11 @@ async def _controllers_of(call: Call[None, None], brokers: list[BrokerState]) ->
     """Lists of controllers in the options of brokers in controller mode."""
     found = set()
     for one in brokers:
-        if one.state in ("active", "standby"):
+        if one.state in ("active", "standby", "blind"):
             config = await broker_config(call.cluster.admin, one.at.address)
             if config.get("enableControllerMode") == "true" and config.get("controllerAddr"):
                 found.add(config["controllerAddr"])
     return sorted(found)
-
-
-async def _elections(call: Call[None, None], controllers: str) -> list[Election]:
-    groups = await replica_groups(call.cluster.admin, controllers, [])
-    found = [
-        Election(
-            one.at_ms,
-            name,
-            one.master_epoch,
-            one.master_broker_id,
-            one.master_address,
-            one.reason,
-            one.without_master_ms,
-            one.lost_bytes if one.unclean else None,
-        )
-        for name, group in groups.items()
-        for one in group.elections or ()
-    ]
-    return sorted(found, key=lambda one: -one.at_ms)
 
 
 @endpoint("GET", "/api/clusters/{cluster}/config", Role.VIEWER, rows=("options",))
@@ -228,7 +138,7 @@ async def get_config(call: Call[None, None]) -> ConfigTable:
     """Options of all brokers side by side, with their meaning."""
     found = await cluster_config(call.cluster.admin)
     return ConfigTable(
-        [BrokerName(one.name, one.address) for one in found.brokers],
+        list(found.brokers),
         [_option(one) for one in found.options],
         [f"{address}: {error}" for address, error in found.errors.items()],
     )
@@ -256,10 +166,7 @@ async def set_option(call: Call[None, OptionChange]) -> ChangedOption:
 async def drain_broker(call: Call[None, Drain]) -> Drained:
     """Take a broker out of the routes of producers; consumers go on."""
     name = call.path["broker"]
-    if call.body.confirm != name:
-        raise ApiError(
-            422, "NOT_CONFIRMED", f"type the name of the broker, {name}, to drain it", field="confirm"
-        )
+    check_confirmed(call.body.confirm, name, "broker", "drain")
     call.after = {"writable": False}
     return Drained(name, await drain(call.cluster.admin, name))
 

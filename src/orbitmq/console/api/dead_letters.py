@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 import msgspec
 
-from orbitmq.admin.commands.messages import plain
 from orbitmq.admin.dead_letters.asked import MAX_PLACES, MAX_RATE, Asked, edit_of
 from orbitmq.admin.dead_letters.clusters import Clusters, DeadLetterCluster
+from orbitmq.admin.dead_letters.counting import DeadLetters
 from orbitmq.admin.dead_letters.dead_letter import Cause, DeadLetter, Place
 from orbitmq.admin.dead_letters.journal import Entry, Run
-from orbitmq.admin.dead_letters.outgoing import own_properties
+from orbitmq.admin.dead_letters.planning import FilterEffect
 from orbitmq.admin.dead_letters.reading import letters_at, scan
+from orbitmq.admin.dead_letters.rules import own_properties
 from orbitmq.console.api.endpoint import Call, endpoint
 from orbitmq.console.api.looking import EVENT_SECONDS
-from orbitmq.console.api.messages import SHOWN_BYTES, FoundMessage, found_message
-from orbitmq.console.api.problems import ApiError
+from orbitmq.console.api.messages import SHOWN_BYTES, FoundMessage, found_messages
+from orbitmq.console.api.problems import Invalid
+from orbitmq.console.masking import Masks
 from orbitmq.console.security.roles import Role
-from orbitmq.protocol.errors import OrbitError
 
 MOST_SHOWN = 50
-
-
-class DeadLetterGroup(msgspec.Struct, rename="camel"):
-    """One group with dead letters."""
-
-    group: str
-    count: int
-    last_ms: int
-    """When the last one was stored; 0 without one."""
 
 
 class DeadLetterGroups(msgspec.Struct, rename="camel"):
     """Groups with dead letters, of the last look at the cluster."""
 
     at_ms: int
-    groups: list[DeadLetterGroup]
+    groups: list[DeadLetters]
     errors: list[str]
 
 
@@ -59,20 +50,6 @@ class DeadLetterCause(msgspec.Struct, rename="camel", forbid_unknown_fields=True
     shape: str | None = None
 
 
-class CauseOfDeadLetters(msgspec.Struct, rename="camel"):
-    """Dead letters of one cause."""
-
-    cause: DeadLetterCause
-    count: int
-    oldest_ms: int
-    newest_ms: int
-    reason: str
-    """The text of the newest exception."""
-    most_replays: int
-    places: list[DeadLetterPlace]
-    """Of the last ones that were read."""
-
-
 class Clustering(msgspec.Struct, rename="camel"):
     """Clusters of the dead letters that were read so far; the last event is `done`."""
 
@@ -81,7 +58,7 @@ class Clustering(msgspec.Struct, rename="camel"):
     done: bool
     beyond: int
     """Dead letters of further causes, which are not told apart."""
-    clusters: list[CauseOfDeadLetters]
+    clusters: list[DeadLetterCluster]
 
 
 class PlacesQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -93,8 +70,8 @@ class PlacesQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 class ShownDeadLetter(msgspec.Struct, rename="camel"):
     """One dead letter."""
 
-    place: DeadLetterPlace
-    cause: DeadLetterCause
+    place: Place
+    cause: Cause
     reason: str
     replays: int
     own: dict[str, str]
@@ -133,6 +110,8 @@ class RedriveRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
     """Also dead letters that were sent before."""
     edit: DeadLetterEdit | None = None
     """Of a single dead letter."""
+    until_ms: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """Dead letters that were stored later are left out: `newestMs` of a preview."""
 
     def asked(self) -> Asked:
         """For the library. Raises BadRequest."""
@@ -145,52 +124,28 @@ class RedriveRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
             self.max_replays,
             self.again,
             edit_of(edit.body, edit.tags, edit.keys, edit.properties),
+            self.until_ms,
         )
-
-
-class FilterEffectOn(msgspec.Struct, rename="camel"):
-    """Effect of the group's filter on dead letters of a topic; not `known` where no member subscribes."""
-
-    topic: str
-    known: bool
-    kind: str
-    expression: str
-    error: str
-    passes: int
-    drops: int
 
 
 class RedrivePreview(msgspec.Struct, rename="camel"):
     """The effect that a redrive would have."""
 
     selected: int
+    newest_ms: int | None
+    """Store time of the newest of them; null without any."""
     would_send: int
     skipped: dict[str, int]
     """Dead letters that stay, by reason."""
-    filters: list[FilterEffectOn]
-
-
-class RedriveRun(msgspec.Struct, rename="camel"):
-    """One redrive. `state`: `planning`, `running`, `done`, `stopped`."""
-
-    id: str
-    group: str
-    user: str
-    began_ms: int
-    ended_ms: int | None
-    state: str
-    error: str
-    """The reason that it waits, or was stopped."""
-    to: str
-    rate: float
-    counts: dict[str, int]
-    """Number by state: `planned`, `sending`, `sent`, `skipped`, `refused`, `gone`, `stopped`, `unsure`."""
+    topics: dict[str, int]
+    """Dead letters that would be sent, by the topic that would be written."""
+    filters: list[FilterEffect]
 
 
 class RedriveRuns(msgspec.Struct, rename="camel"):
     """Newest first."""
 
-    runs: list[RedriveRun]
+    runs: list[Run]
 
 
 class EntriesQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -201,31 +156,18 @@ class EntriesQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     skip: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
-class RunEntry(msgspec.Struct, rename="camel"):
-    """One dead letter of a run and what became of it."""
-
-    place: DeadLetterPlace
-    topic: str
-    unique_id: str
-    state: str
-    note: str
-    sent_ms: int | None
-    sent_id: str | None
-
-
 class RunDetail(msgspec.Struct, rename="camel"):
     """A run with dead letters of it."""
 
-    run: RedriveRun
-    letters: list[RunEntry]
+    run: Run
+    letters: list[Entry]
 
 
 @endpoint("GET", "/api/clusters/{cluster}/dead-letters", Role.VIEWER, rows=("groups",))
 async def list_letter_groups(call: Call[None, None]) -> DeadLetterGroups:
     """Groups with dead letters, of the last look at the cluster."""
     sample = await call.cluster.sampler.first()
-    groups = [DeadLetterGroup(one.group, one.count, one.last_ms) for one in sample.dead_letters]
-    return DeadLetterGroups(sample.at_ms, groups, sample.errors)
+    return DeadLetterGroups(sample.at_ms, sample.dead_letters, sample.errors)
 
 
 @endpoint("GET", "/api/clusters/{cluster}/dead-letters/{group}/clusters", Role.VIEWER)
@@ -247,10 +189,13 @@ async def get_letters(call: Call[PlacesQuery, None]) -> ShownDeadLetters:
     """Dead letters at some places; one alone has its whole body."""
     places = [_place(text) for text in call.query.place]
     if len(places) > MOST_SHOWN:
-        raise ApiError(422, "INVALID", f"{MOST_SHOWN} dead letters at most", field="place")
+        raise Invalid(f"{MOST_SHOWN} dead letters at most", "Ask several times.", field="place")
     found = await letters_at(call.cluster.admin, call.path["group"], places)
     most = None if len(places) == 1 else SHOWN_BYTES
-    return ShownDeadLetters([_shown(found[place], most) for place in places if place in found])
+    letters = [found[place] for place in places if place in found]
+    messages = await found_messages(call, [(one.place.broker, one.message) for one in letters], most)
+    masks = call.console.masks
+    return ShownDeadLetters([_shown(*pair, masks) for pair in zip(letters, messages, strict=True)])
 
 
 @endpoint("POST", "/api/clusters/{cluster}/dead-letters/{group}/redrive-preview", Role.OPERATOR)
@@ -261,17 +206,16 @@ async def try_redrive(call: Call[None, RedriveRequest]) -> RedrivePreview:
     found = await call.console.redrives.preview(cluster, group, call.body.asked())
     return RedrivePreview(
         found.selected,
+        found.newest_ms,
         found.would_send,
         dict(found.skipped.most_common(20)),
-        [
-            FilterEffectOn(one.topic, one.known, one.kind, one.expression, one.error, one.passes, one.drops)
-            for one in found.filters.values()
-        ],
+        dict(found.topics.most_common(50)),
+        list(found.filters.values()),
     )
 
 
 @endpoint("POST", "/api/clusters/{cluster}/dead-letters/{group}/redrive", Role.OPERATOR)
-async def redrive_letters(call: Call[None, RedriveRequest]) -> RedriveRun:
+async def redrive_letters(call: Call[None, RedriveRequest]) -> Run:
     """Send dead letters again, once each. It goes on when the console was stopped or killed."""
     redrives, cluster, group = call.console.redrives, call.cluster.name, call.path["group"]
     call.after = _noted(call.body)
@@ -280,13 +224,13 @@ async def redrive_letters(call: Call[None, RedriveRequest]) -> RedriveRun:
         await redrives.preview(cluster, group, asked)  # an edit that no message can have is refused now
     run = await redrives.begin(cluster, group, asked, call.who.user if call.who else "")
     call.after["run"] = run.id
-    return _run(run)
+    return run
 
 
 @endpoint("GET", "/api/clusters/{cluster}/redrives", Role.VIEWER, rows=("runs",))
 async def list_redrives(call: Call[None, None]) -> RedriveRuns:
     """The last hundred redrives of a cluster."""
-    return RedriveRuns([_run(one) for one in await call.console.redrives.runs(call.cluster.name)])
+    return RedriveRuns(await call.console.redrives.runs(call.cluster.name))
 
 
 @endpoint("GET", "/api/clusters/{cluster}/redrives/{run}", Role.VIEWER, rows=("letters",))
@@ -294,15 +238,13 @@ async def get_redrive(call: Call[EntriesQuery, None]) -> RunDetail:
     """One redrive and its dead letters: the audit trail."""
     redrives, query = call.console.redrives, call.query
     run = await redrives.run(call.cluster.name, call.path["run"])
-    return RunDetail(
-        _run(run), [_entry(one) for one in await redrives.entries(run.id, query.state, query.max, query.skip)]
-    )
+    return RunDetail(run, await redrives.entries(run.id, query.state, query.max, query.skip))
 
 
 @endpoint("POST", "/api/clusters/{cluster}/redrives/{run}/stop", Role.OPERATOR)
-async def stop_redrive(call: Call[None, None]) -> RedriveRun:
+async def stop_redrive(call: Call[None, None]) -> Run:
     """End a redrive after the dead letters that are under way."""
-    run = _run(await call.console.redrives.stop(call.cluster.name, call.path["run"]))
+    run = await call.console.redrives.stop(call.cluster.name, call.path["run"])
     call.after = run.counts
     return run
 
@@ -321,66 +263,22 @@ def _noted(body: RedriveRequest) -> dict[str, object]:
 def _place(text: str) -> Place:
     broker, queue_id, offset = (*text.rsplit("/", 2), "", "")[:3]
     if not broker or not queue_id.isdecimal() or not offset.isdecimal() or len(offset) > 18:
-        raise ApiError(422, "INVALID", "a place is BROKER/QUEUE/OFFSET", field="place")
+        raise Invalid("a place is BROKER/QUEUE/OFFSET", "Take it from a list.", field="place")
     if int(queue_id) >= 2**31:
-        raise ApiError(422, "INVALID", "a queue has a number of 31 bits", field="place")
+        raise Invalid("a queue has a number of 31 bits", "Take it from a list.", field="place")
     return Place(broker, int(queue_id), int(offset))
 
 
-def _place_of(place: Place) -> DeadLetterPlace:
-    return DeadLetterPlace(place.broker, place.queue_id, place.queue_offset)
-
-
-def _cause_of(cause: Cause) -> DeadLetterCause:
-    return DeadLetterCause(cause.topic, cause.exception, cause.shape)
-
-
 def _clustering(clusters: Clusters, scanned: int, total: int, *, done: bool) -> Clustering:
-    return Clustering(scanned, total, done, clusters.beyond, [_cluster(one) for one in clusters.listed()])
+    return Clustering(scanned, total, done, clusters.beyond, clusters.listed())
 
 
-def _cluster(one: DeadLetterCluster) -> CauseOfDeadLetters:
-    return CauseOfDeadLetters(
-        _cause_of(one.cause),
-        one.count,
-        one.oldest_ms,
-        one.newest_ms,
-        one.reason,
-        one.most_replays,
-        [_place_of(place) for place in reversed(one.places)],
-    )
-
-
-def _shown(letter: DeadLetter, most: int | None) -> ShownDeadLetter:
-    message = letter.message
-    with contextlib.suppress(OrbitError):  # a body that cannot be inflated is shown as it is stored
-        message = plain(message)
+def _shown(letter: DeadLetter, message: FoundMessage, masks: Masks) -> ShownDeadLetter:
     return ShownDeadLetter(
-        _place_of(letter.place),
-        _cause_of(letter.cause),
+        letter.place,
+        letter.cause,
         letter.reason,
         letter.replays,
-        own_properties(message.property_map()),
-        found_message(letter.place.broker, message, most),
-    )
-
-
-def _run(run: Run) -> RedriveRun:
-    return RedriveRun(
-        run.id,
-        run.group,
-        run.user,
-        run.began_ms,
-        run.ended_ms,
-        run.state,
-        run.error,
-        run.asked["to"],
-        run.asked["rate"],
-        run.counts,
-    )
-
-
-def _entry(one: Entry) -> RunEntry:
-    return RunEntry(
-        _place_of(one.place), one.topic, one.unique_id, one.state, one.note, one.sent_ms, one.sent_id
+        masks.properties(own_properties(letter.message.property_map())),
+        message,
     )

@@ -13,7 +13,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from orbitmq.console.api.problems import ApiError
+from orbitmq.admin.results import camel
+from orbitmq.console.api.problems import Invalid
 
 Format = Literal["csv", "ndjson"]
 PARAMETERS = frozenset({"format", "rows", "filter"})
@@ -37,7 +38,7 @@ class Download:
         """The rows of one answer, or of one event of a stream."""
         wanted = self.filter.lower()
         for one in getattr(answer, self.field):
-            row = cast(dict[str, Any], msgspec.to_builtins(one, enc_hook=str))
+            row = cast("dict[str, Any]", msgspec.to_builtins(one, enc_hook=str))
             if not wanted or wanted in str(next(iter(row.values()), "")).lower():
                 yield _with_text(row)
 
@@ -48,12 +49,12 @@ def wanted_download(request: Request, fields: Sequence[str]) -> Download | None:
     if asked is None or not fields:
         return None
     if asked not in get_args(Format):
-        raise ApiError(422, "INVALID", f"{asked!r} is no format: csv or ndjson", field="format")
+        raise Invalid(f"{asked!r} is no format: csv or ndjson", "Give one of these.", field="format")
     name = request.query_params.get("rows", camel(fields[0]))
     known = {camel(one): one for one in fields}
     if name not in known:
-        raise ApiError(422, "INVALID", f"there is no list {name}: {', '.join(known)}", field="rows")
-    return Download(cast(Format, asked), known[name], request.query_params.get("filter", ""))
+        raise Invalid(f"there is no list {name}: {', '.join(known)}", "Give one of these.", field="rows")
+    return Download(cast("Format", asked), known[name], request.query_params.get("filter", ""))
 
 
 def download_answer(download: Download, answer: Any, name: str) -> Response:
@@ -122,12 +123,6 @@ def _with_text(row: dict[str, Any]) -> dict[str, Any]:
             text = None
         return {**row, "text": text}
     return row
-
-
-def camel(name: str) -> str:
-    """The name of a field in JSON."""
-    first, *others = name.split("_")
-    return first + "".join(part.capitalize() for part in others)
 
 
 def _headers(download: Download, name: str) -> dict[str, str]:

@@ -5,16 +5,19 @@ Parsing, rights, the audit log and OpenAPI follow from the declaration.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from urllib.parse import quote
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from orbitmq.console.api.derived import derived
 from orbitmq.console.api.download import (
     PARAMETERS,
     Download,
@@ -22,7 +25,7 @@ from orbitmq.console.api.download import (
     download_stream,
     wanted_download,
 )
-from orbitmq.console.api.problems import ApiError, Problem, problem_of
+from orbitmq.console.api.problems import ApiError, Invalid, Problem, problem_of
 from orbitmq.console.cluster import Cluster
 from orbitmq.console.console import Console
 from orbitmq.console.security.audit import AuditEntry
@@ -30,9 +33,12 @@ from orbitmq.console.security.roles import Role
 
 MAX_REQUEST_BYTES = 6 << 20
 """A message of 4 MiB in base64, and what goes with it."""
+BODY_SECONDS = 60.0
+"""Time in which the body of a request has to come."""
 
 SILENT = "X-Silent-Brokers"
-"""Header of answers: the brokers that are not in them, because they did not answer the last look."""
+"""Header of answers: the brokers that are not in them, because they did not answer the last look.
+Addresses are percent-encoded: brokers register under any text."""
 
 Q = TypeVar("Q")
 B = TypeVar("B")
@@ -48,6 +54,7 @@ class Identity:
     csrf_token: str
     session: str | None = None
     """The token of the session; None where nobody has to log in."""
+    reads_bodies: bool = True
 
 
 @dataclass(slots=True)
@@ -77,6 +84,11 @@ class Call(Generic[Q, B]):
             known = ", ".join(self.console.clusters)
             raise ApiError(404, "NO_CLUSTER", f"no cluster is named {name}", f"There are: {known}.") from None
 
+    @property
+    def reads_bodies(self) -> bool:
+        """True if the caller may read bodies of messages."""
+        return self.who is not None and self.who.reads_bodies
+
     def may(self, role: Role) -> bool:
         """True if the caller has a role."""
         return self.who is not None and self.who.role >= role
@@ -94,6 +106,9 @@ class Endpoint:
     query: type[Any]
     body: type[Any]
     answer: Any
+    """The type of the answer as JSON."""
+    shown: Callable[[Any], Any]
+    """Makes that of what the handler gives: answers are results of `admin`, or have some in them."""
     handle: Callable[[Call[Any, Any]], Any]
     is_stream: bool
     rows: tuple[str, ...] = ()
@@ -103,6 +118,11 @@ class Endpoint:
     def is_change(self) -> bool:
         """True if it stands in the audit log and needs the CSRF token."""
         return self.method != "GET"
+
+    @property
+    def is_login(self) -> bool:
+        """True if anybody may try it, as often as they like: refusals are counted, and no change."""
+        return self.is_change and self.role is None
 
 
 ENDPOINTS: list[Endpoint] = []
@@ -125,6 +145,7 @@ def endpoint(
         query, body = get_args(hints["call"])
         answer = hints["return"]
         is_stream = get_origin(answer) is AsyncIterator
+        shape, convert = derived(get_args(answer)[0] if is_stream else answer)
         ENDPOINTS.append(
             Endpoint(
                 method,
@@ -134,7 +155,8 @@ def endpoint(
                 (function.__doc__ or "").partition("\n")[0],
                 query,
                 body,
-                get_args(answer)[0] if is_stream else answer,
+                shape,
+                convert or (lambda value: value),
                 function,
                 is_stream,
                 rows,
@@ -153,18 +175,19 @@ async def answer(
     try:
         if declared.role is not None:
             _check_role(declared.role, who)
-        if declared.is_change:
-            _check_origin(request, who if declared.role is not None else None)
+        _check_origin(request)
+        if declared.is_change and declared.role is not None:
+            _check_token(request, who)
         download = wanted_download(request, declared.rows)
         call = await _parse(console, declared, request, who)
     except ApiError as error:
         return problem_response(error.problem)
     name = "-".join([*call.path.values(), download.field]) if download is not None else ""
     if declared.is_stream and download is not None:
-        return await _stream_file(download, declared.handle(call), name)
+        return await _stream_file(download, _shown(declared, call), name)
     if declared.is_stream:
         return StreamingResponse(
-            _events(declared, declared.handle(call), identify),
+            _events(declared, call, identify),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store"},
         )
@@ -172,8 +195,11 @@ async def answer(
         result = await declared.handle(call)
     except Exception as error:
         problem = problem_of(error)
-        if declared.is_change:
-            _audit(declared, call, problem.code if problem else "FAILED", str(error))
+        code = problem.code if problem else "FAILED"
+        if declared.is_login:
+            _count_refused(declared, call, code, str(error))
+        elif declared.is_change:
+            _audit(declared, call, code, str(error))
         if problem is None:
             raise
         return problem_response(problem)
@@ -181,6 +207,7 @@ async def answer(
         _audit(declared, call, "done", None)
     if isinstance(result, Response):
         return result
+    result = declared.shown(result)
     if silent := _silent_brokers(call):
         call.headers[SILENT] = silent
     if download is not None:
@@ -193,7 +220,11 @@ async def answer(
 def _silent_brokers(call: Call[Any, Any]) -> str:
     """Addresses of brokers that an answer leaves out, for they do not answer themselves."""
     cluster = call.console.clusters.get(call.path.get("cluster", ""))
-    return ",".join(sorted(cluster.reader.silent)) if cluster is not None else ""
+    return (
+        ",".join(quote(one, safe=":[]") for one in sorted(cluster.reader.silent))
+        if cluster is not None
+        else ""
+    )
 
 
 async def _stream_file(download: Download, events: AsyncIterator[Any], name: str) -> Response:
@@ -206,6 +237,13 @@ async def _stream_file(download: Download, events: AsyncIterator[Any], name: str
             raise
         return problem_response(problem)
     return download_stream(download, _chained(first, events), name)
+
+
+async def _shown(declared: Endpoint, call: Call[Any, Any]) -> AsyncIterator[Any]:
+    """The events of a stream as they are encoded."""
+    async with contextlib.aclosing(declared.handle(call)) as values:
+        async for value in values:
+            yield declared.shown(value)
 
 
 async def _chained(first: Any, rest: AsyncIterator[Any]) -> AsyncIterator[Any]:
@@ -236,12 +274,19 @@ def _check_role(role: Role, who: Identity | None) -> None:
         )
 
 
-def _check_origin(request: Request, who: Identity | None) -> None:
-    """A change has to come from a page of this console: other sites can make browsers send requests, too."""
+def _check_origin(request: Request) -> None:
+    """A request has to come from a page of this console, or from a program: other sites can make browsers
+    send requests, too. They may not read the answer, but a search costs the cluster all the same.
+    """
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     own = f"{request.url.scheme}://{request.headers.get('host', '')}"
     if (origin is not None and origin != own) or site not in (None, "same-origin", "none"):
-        raise ApiError(403, "OTHER_ORIGIN", "the request comes from a page of another site")
+        raise ApiError(
+            403, "OTHER_ORIGIN", "the request comes from a page of another site", "Open the console itself."
+        )
+
+
+def _check_token(request: Request, who: Identity | None) -> None:
     if who is not None and request.headers.get("x-csrf-token") != who.csrf_token:
         raise ApiError(
             403,
@@ -260,7 +305,12 @@ async def _parse(
     body = None
     if declared.body is not type(None):
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise ApiError(415, "JSON_NEEDED", "the body has to be JSON, with Content-Type: application/json")
+            raise ApiError(
+                415,
+                "JSON_NEEDED",
+                "the body is not said to be JSON",
+                "Send it with Content-Type: application/json.",
+            )
         body = _decode(await _read(request), declared.body)
     return Call(console, request.path_params, query, body, who, request)
 
@@ -281,16 +331,24 @@ async def _read(request: Request) -> bytes:
     if announced.isdigit() and int(announced) > MAX_REQUEST_BYTES:
         raise _too_long()
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > MAX_REQUEST_BYTES:
-            raise _too_long()
-        parts.append(part)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size > MAX_REQUEST_BYTES:
+                    raise _too_long()
+                parts.append(part)
+    except TimeoutError:
+        raise ApiError(
+            408, "TOO_SLOW", f"the body of the request did not come within {BODY_SECONDS:.0f} s", "Try again."
+        ) from None
     return b"".join(parts)
 
 
 def _too_long() -> ApiError:
-    return ApiError(413, "TOO_LONG", f"a request has {MAX_REQUEST_BYTES} bytes at most")
+    return ApiError(
+        413, "TOO_LONG", f"a request has {MAX_REQUEST_BYTES} bytes at most", "Send less at a time."
+    )
 
 
 def _decode(data: bytes, kind: type[Any]) -> Any:
@@ -299,7 +357,9 @@ def _decode(data: bytes, kind: type[Any]) -> Any:
     except msgspec.ValidationError as error:
         raise _invalid(error) from None
     except msgspec.DecodeError as error:
-        raise ApiError(400, "NOT_JSON", f"the body is not JSON: {error}") from None
+        raise ApiError(
+            400, "NOT_JSON", f"the body is not JSON: {error}", "Correct it at that place."
+        ) from None
 
 
 def _convert(value: Any, kind: type[Any]) -> Any:
@@ -311,7 +371,11 @@ def _convert(value: Any, kind: type[Any]) -> Any:
 
 def _invalid(error: msgspec.ValidationError) -> ApiError:
     text, _, place = str(error).partition(" - at ")
-    return ApiError(422, "INVALID", text, field=place.strip("`").removeprefix("$."))
+    return Invalid(
+        text,
+        "Correct the value; GET /api/openapi.json has what is allowed.",
+        field=place.strip("`").removeprefix("$."),
+    )
 
 
 def _audit(declared: Endpoint, call: Call[Any, Any], outcome: str, error: str | None) -> None:
@@ -331,16 +395,27 @@ def _audit(declared: Endpoint, call: Call[Any, Any], outcome: str, error: str | 
     )
 
 
+def _count_refused(declared: Endpoint, call: Call[Any, Any], outcome: str, error: str) -> None:
+    address = call.request.client.host if call.request.client else ""
+    user = str((call.after or {}).get("user", ""))
+    call.console.refused_logins.count(
+        time.time_ns() // 1_000_000, address, user, declared.name, outcome, error
+    )
+
+
 async def _events(
-    declared: Endpoint, values: AsyncIterator[Any], identify: Callable[[], Identity | None]
+    declared: Endpoint, call: Call[Any, Any], identify: Callable[[], Identity | None]
 ) -> AsyncIterator[bytes]:
     """Values as server-sent events; an error ends them with an event that says so."""
-    async with contextlib.aclosing(values) as open_values:  # type: ignore[type-var]
+    async with contextlib.aclosing(_shown(declared, call)) as open_values:  # type: ignore[type-var]
         try:
             async for value in open_values:
-                # Streams stay open for hours: the end of a session, or the loss of a role, ends them.
+                # Streams stay open for hours: the end of a session, or the loss of a right, ends them.
                 if declared.role is not None:
-                    _check_role(declared.role, identify())
+                    who = identify()
+                    _check_role(declared.role, who)
+                    if call.reads_bodies and who is not None and not who.reads_bodies:
+                        raise ApiError(403, "RIGHTS_CHANGED", "your rights changed", "Load the page again.")
                 yield b"data: " + msgspec.json.encode(value) + b"\n\n"
         except Exception as error:
             problem = problem_of(error)

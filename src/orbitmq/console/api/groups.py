@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
+import heapq
 import time
-from typing import Literal
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, Literal
 
 import msgspec
 
-from orbitmq.admin.commands.group_clone import clone_group
-from orbitmq.admin.commands.group_connections import group_connections
-from orbitmq.admin.commands.group_progress import group_progress
-from orbitmq.admin.commands.reset_offset import (
-    EARLIEST,
-    LATEST,
-    ResetPreview,
-    preview_reset,
-    reset_offset,
-)
-from orbitmq.admin.diagnosis.evidence import Member
+from orbitmq.admin.diagnosis.evidence import Member, filters_of
 from orbitmq.admin.diagnosis.failures import Failure, last_failures
 from orbitmq.admin.diagnosis.gathering import gather, members_of
+from orbitmq.admin.diagnosis.phrases import Phrase
 from orbitmq.admin.diagnosis.rules import diagnose
+from orbitmq.admin.group_clone import clone_group
+from orbitmq.admin.groups import group_connections
+from orbitmq.admin.progress import GroupSummary, QueueProgress, group_progress
 from orbitmq.admin.reading.unread import oldest_unread
+from orbitmq.admin.resets import ResetEffect, ResetPreview, moment_of, preview_reset, reset_offset
 from orbitmq.console.api.endpoint import Call, endpoint
-from orbitmq.console.api.problems import ApiError
+from orbitmq.console.api.problems import ApiError, Invalid
 from orbitmq.console.security.roles import Role
-from orbitmq.protocol.bodies.heartbeat import Connection
+from orbitmq.protocol.bodies.heartbeat import ConsumerConnection
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.bodies.stats import OffsetWrapper
 from orbitmq.protocol.errors import ConsumerNotOnline
 from orbitmq.protocol.names import check_group
-from orbitmq.protocol.remoting.versions import version_name
 
 Target = int | Literal["earliest", "latest"]
 """A store time in ms since 1970, or an end of the queues."""
 
 
-class Group(msgspec.Struct, rename="camel"):
+@dataclass(frozen=True, slots=True)
+class Group(GroupSummary):
     """One line of the list."""
 
-    group: str
-    members: int
-    lag: int
-    in_flight: int
-    tps: float
     dead_letters: int
 
 
@@ -55,56 +46,26 @@ class Groups(msgspec.Struct, rename="camel"):
     errors: list[str]
 
 
-class LastError(msgspec.Struct, rename="camel"):
-    """The newest failure of a topic's handlers, from dead letters and messages that come again."""
+@dataclass(frozen=True, slots=True)
+class GroupQueue(QueueProgress):
+    """One queue that a group reads, and the member that reads it."""
 
-    at_ms: int
-    exception: str
-    """The class; empty where the client gives none."""
-    text: str
-    attempts: int
-    dead_letter: bool
-    """False: the message comes again."""
-
-
-class GroupQueue(msgspec.Struct, rename="camel"):
-    """One queue that a group reads."""
-
-    topic: str
-    broker: str
-    queue_id: int
-    broker_offset: int
-    consumer_offset: int
-    lag: int
-    in_flight: int
-    last_ms: int
-    """Store time of the message consumed last."""
     owner: str | None
     """The member that reads it, if members report it."""
     oldest_ms: int | None
     """Store time of the next message; null without a backlog, and beyond the 64 queues with the largest."""
     handler_ms: float | None
     """Mean time that its member takes for a message of the topic, over the last minute."""
-    last_error: LastError | None
+    last_error: Failure | None
     """The newest failure on its topic."""
 
 
-class MemberState(msgspec.Struct, rename="camel"):
-    """One client of a group; without `answered` it reported nothing."""
+class MembersFilter(msgspec.Struct, rename="camel"):
+    """A filter by which some members read a topic, while others read it by another one."""
 
-    client_id: str
-    address: str
-    language: str
-    version: str
-    answered: bool
-    ordered: bool
-    threads: int
-    subscriptions: dict[str, str]
-    queues: int
-    cached: int
-    handler_ms: float
-    ok_tps: float
-    failed_tps: float
+    topic: str
+    filter: str
+    members: list[str]
 
 
 class GroupDetail(msgspec.Struct, rename="camel"):
@@ -116,8 +77,18 @@ class GroupDetail(msgspec.Struct, rename="camel"):
     in_flight: int
     tps: float
     queues: list[GroupQueue]
-    members: list[MemberState]
-    subscriptions_differ: bool
+    """Those with the largest lag, if there are more than asked for."""
+    queue_count: int
+    members: list[Member]
+    filters: list[MembersFilter]
+    """The filters by which members read a topic, where these differ; empty while all agree."""
+
+
+class GroupQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Parts of a group."""
+
+    max: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 500
+    """Queues at most."""
 
 
 class Cause(msgspec.Struct, rename="camel"):
@@ -129,12 +100,22 @@ class Cause(msgspec.Struct, rename="camel"):
     advice: str
 
 
+class CauseWords(msgspec.Struct, rename="camel"):
+    """The texts of a cause, each with its values apart, for translations."""
+
+    sentence: Phrase
+    evidence: list[Phrase]
+    advice: Phrase
+
+
 class Causes(msgspec.Struct, rename="camel"):
     """The likeliest cause first."""
 
     group: str
     lag: int
     causes: list[Cause]
+    words: list[CauseWords]
+    """The same in the same order."""
 
 
 class ResetQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -143,26 +124,6 @@ class ResetQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     topic: str
     to: str
     """`earliest`, `latest` or ms since 1970."""
-
-
-class QueueReset(msgspec.Struct, rename="camel"):
-    """The effect on one queue."""
-
-    broker: str
-    queue_id: int
-    consumer_offset: int
-    new_offset: int
-    again: int
-    """Messages delivered once more."""
-    skipped: int
-
-
-class ResetEffect(msgspec.Struct, rename="camel"):
-    """The effect of a reset, by queue."""
-
-    queues: list[QueueReset]
-    again: int
-    skipped: int
 
 
 class Reset(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -190,32 +151,30 @@ async def list_groups(call: Call[None, None]) -> Groups:
     """All groups with members, backlog and dead letters, of the last look at the cluster."""
     sample = await call.cluster.sampler.first()
     dead = {one.group: one.count for one in sample.dead_letters}
-    groups = [
-        Group(one.group, one.members, one.lag, one.in_flight, one.tps, dead.get(one.group, 0))
-        for one in sample.groups
-    ]
+    groups = [Group(**asdict(one), dead_letters=dead.get(one.group, 0)) for one in sample.groups]
     return Groups(sample.at_ms, groups, sample.errors)
 
 
 @endpoint("GET", "/api/clusters/{cluster}/groups/{group}", Role.VIEWER, rows=("queues", "members"))
-async def get_group(call: Call[None, None]) -> GroupDetail:
+async def get_group(call: Call[GroupQuery, None]) -> GroupDetail:
     """Backlog by queue, and the members, of one group."""
     admin, group = call.cluster.reader, call.path["group"]
     brokers = await admin.masters()
     progress = await group_progress(admin, group, None, brokers)
     try:
-        connections = {
-            one.client_id: one for one in (await group_connections(admin, group, brokers)).connection_set
-        }
+        online = await group_connections(admin, group, brokers)
     except ConsumerNotOnline:
-        connections = {}
-    members = await members_of(admin, group, brokers, sorted(connections))
+        online = ConsumerConnection()
+        progress.without_members()
+    members = await members_of(admin, group, brokers, online)
     if not progress.queues and not members and group not in await admin.groups():
         raise ApiError(404, "GROUP_NOT_EXIST", f"no group {group} is known", "Check the name.")
     owners = {queue: one for one in members for queue in one.held}
+    queues = progress.by_queue()
+    if len(queues) > call.query.max:
+        queues = heapq.nlargest(call.query.max, queues, key=lambda one: one.lag)
     oldest = await oldest_unread(admin, progress.queues)
     failures = await last_failures(admin, group)
-    kinds = {tuple(sorted(one.subscriptions.items())) for one in members if one.answered}
     return GroupDetail(
         group,
         time.time_ns() // 1_000_000,
@@ -223,11 +182,15 @@ async def get_group(call: Call[None, None]) -> GroupDetail:
         progress.in_flight,
         progress.tps,
         [
-            _queue(queue, one, owners.get(queue), oldest.get(queue), failures.get(queue.topic))
-            for queue, one in progress.queues.items()
+            _queue(one, owners.get(one.queue), oldest.get(one.queue), failures.get(one.queue.topic))
+            for one in queues
         ],
-        [_member(one, connections[one.client_id]) for one in members],
-        len(kinds) > 1,
+        len(progress.queues),
+        members,
+        [
+            MembersFilter(one.topic, one.text, one.client_ids)
+            for one in online.filters_of_members or filters_of(members)
+        ],
     )
 
 
@@ -235,8 +198,13 @@ async def get_group(call: Call[None, None]) -> GroupDetail:
 async def get_causes(call: Call[None, None]) -> Causes:
     """The causes of a group's backlog, with evidence, the likeliest first. Takes two seconds."""
     evidence = await gather(call.cluster.admin, call.path["group"])
-    causes = [Cause(one.cause, one.sentence, list(one.evidence), one.advice) for one in diagnose(evidence)]
-    return Causes(evidence.group, evidence.lag, causes)
+    found = diagnose(evidence)
+    return Causes(
+        evidence.group,
+        evidence.lag,
+        [Cause(one.cause, str(one.sentence), list(map(str, one.evidence)), str(one.advice)) for one in found],
+        [CauseWords(one.sentence, list(one.evidence), one.advice) for one in found],
+    )
 
 
 @endpoint("GET", "/api/clusters/{cluster}/groups/{group}/reset-preview", Role.VIEWER)
@@ -244,10 +212,11 @@ async def get_reset_preview(call: Call[ResetQuery, None]) -> ResetEffect:
     """The effect that a reset would have, by queue; nothing is changed."""
     text = call.query.to
     if text not in ("earliest", "latest") and not text.isdigit():
-        raise ApiError(422, "INVALID", "`to` is earliest, latest or ms since 1970", field="to")
+        raise Invalid("`to` is earliest, latest or ms since 1970", "Give one of these.", field="to")
     to: Target = int(text) if text.isdigit() else text  # type: ignore[assignment]
-    rows = await preview_reset(call.cluster.admin, call.path["group"], call.query.topic, _moment(to))
-    return _effect(rows)
+    return ResetEffect(
+        await preview_reset(call.cluster.admin, call.path["group"], call.query.topic, moment_of(to))
+    )
 
 
 @endpoint("POST", "/api/clusters/{cluster}/groups/{group}/reset", Role.OPERATOR)
@@ -259,9 +228,9 @@ async def reset_group(call: Call[None, Reset]) -> ResetEffect:
         for queue, one in (await group_progress(admin, group, body.topic)).queues.items()
     }
     call.before = {_name(queue): offset for queue, offset in before.items()}
-    table = await reset_offset(admin, group, body.topic, _moment(body.to))
+    table = await reset_offset(admin, group, body.topic, moment_of(body.to))
     call.after = {_name(queue): offset for queue, offset in table.items()}
-    return _effect([ResetPreview(queue, before.get(queue, new), new) for queue, new in table.items()])
+    return ResetEffect([ResetPreview(queue, before.get(queue, new), new) for queue, new in table.items()])
 
 
 @endpoint("POST", "/api/clusters/{cluster}/groups/{group}/clone", Role.ADMIN)
@@ -276,83 +245,21 @@ async def copy_group(call: Call[None, Clone]) -> Cloned:
 
 
 def _queue(
-    queue: MessageQueue,
-    progress: OffsetWrapper,
-    owner: Member | None,
-    oldest: int | None,
-    failure: Failure | None,
+    progress: QueueProgress, owner: Member | None, oldest: int | None, failure: Failure | None
 ) -> GroupQueue:
-    return GroupQueue(
-        queue.topic,
-        queue.broker_name,
-        queue.queue_id,
-        progress.broker_offset,
-        progress.consumer_offset,
-        progress.broker_offset - progress.consumer_offset,
-        progress.pull_offset - progress.consumer_offset,
-        progress.last_timestamp,
-        None if owner is None else owner.client_id,
-        oldest,
-        _handler_ms(owner, queue.topic),
-        _last_error(failure),
+    known = {one.name: getattr(progress, one.name) for one in fields(progress)}
+    owner_id, handler_ms = (
+        (owner.client_id, _handler_ms(owner, progress.queue.topic)) if owner else (None, None)
     )
+    return GroupQueue(**known, owner=owner_id, oldest_ms=oldest, handler_ms=handler_ms, last_error=failure)
 
 
-def _handler_ms(member: Member | None, topic: str) -> float | None:
-    handling = None if member is None else member.handling.get(topic)
+def _handler_ms(member: Member, topic: str) -> float | None:
+    handling = member.handling.get(topic)
     if handling is None or not (handling.ok_tps or handling.failed_tps):
         return None
     return handling.handler_ms
 
 
-def _last_error(found: Failure | None) -> LastError | None:
-    if found is None:
-        return None
-    return LastError(found.at_ms, found.exception, found.text, found.attempts, found.is_dead_letter)
-
-
-def _moment(to: Target) -> int:
-    if isinstance(to, str):
-        return {"earliest": EARLIEST, "latest": LATEST}[to]
-    return to
-
-
-def _effect(rows: list[ResetPreview]) -> ResetEffect:
-    return ResetEffect(
-        [
-            QueueReset(
-                one.queue.broker_name,
-                one.queue.queue_id,
-                one.consumer_offset,
-                one.new_offset,
-                one.again,
-                one.skipped,
-            )
-            for one in rows
-        ],
-        sum(one.again for one in rows),
-        sum(one.skipped for one in rows),
-    )
-
-
 def _name(queue: MessageQueue) -> str:
     return f"{queue.broker_name}/{queue.queue_id}"
-
-
-def _member(one: Member, connection: Connection) -> MemberState:
-    handled = [figures for figures in one.handling.values() if figures.ok_tps or figures.failed_tps]
-    return MemberState(
-        one.client_id,
-        connection.client_addr,
-        getattr(connection.language, "name", "-"),
-        version_name(connection.version),
-        one.answered,
-        one.ordered,
-        one.threads,
-        one.subscriptions,
-        len(one.held),
-        sum(held.cached for held in one.held.values()),
-        max((figures.handler_ms for figures in handled), default=0.0),
-        sum(figures.ok_tps for figures in handled),
-        sum(figures.failed_tps for figures in handled),
-    )

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 
-from orbitmq.admin.commands.messages import (
-    NoMessage,
-    message_at,
-    message_by_id,
-    messages_by_key,
-    messages_from,
-)
-from orbitmq.admin.reading.life import life_of
+from orbitmq.admin.bodies import BodyBudget, ShownBody
+from orbitmq.admin.dead_letters.rules import own_properties
+from orbitmq.admin.messages import NoMessage, message_at, message_by_id, messages_by_key, messages_from
+from orbitmq.admin.reading.life import LifeEvent, life_of
+from orbitmq.admin.reading.selection import Seen
 from orbitmq.console.api.endpoint import Call, endpoint
-from orbitmq.console.api.problems import ApiError
-from orbitmq.console.decoding import BadSchema, DecoderMissing, UndecodableBody
+from orbitmq.console.api.problems import Invalid
+from orbitmq.console.decoding import (
+    MAX_BODY_BYTES,
+    TOO_LONG_TO_DECODE,
+    BadSchema,
+    DecoderMissing,
+    UndecodableBody,
+)
+from orbitmq.console.masking import NOT_JSON, hidden_body
 from orbitmq.console.security.roles import Role
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.records.ids import host_text
 from orbitmq.protocol.records.message import StoredMessage
 
-SHOWN_BYTES = 64 << 10
-"""So much of a body is in an answer with several messages; in one with a single message all of it is."""
+SHOWN_BYTES = 4 << 10
+"""So much of a body is in an answer with several messages; looked up by its place a message is whole."""
 
 
 class MessageQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -62,16 +68,24 @@ class FoundMessage(msgspec.Struct, rename="camel"):
     store_host: str
     reconsume_times: int
     properties: dict[str, str]
-    body_size: int
+    body_size: int | None
+    """Null where only the beginning of a compressed body was inflated."""
     body: str
     """Base64; the beginning, where `isCut`."""
     is_cut: bool
+    body_problem: str | None = None
+    """The reason that the body is not shown as asked for: damaged, too large for the console or for one
+    answer, or not for the user's eyes."""
     decoded_as: str | None = None
     """`avro` or `protobuf`, where the topic has a schema."""
     decoded: str | None = None
     """The body as JSON by that schema; null where it is not of the schema,"""
     decode_error: str | None = None
     """and why."""
+    own: dict[str, str] = {}
+    """The properties of the user's own."""
+    is_masked: bool = False
+    """True if body or properties are not those that are stored."""
 
 
 class FoundMessages(msgspec.Struct, rename="camel"):
@@ -87,7 +101,7 @@ async def find_messages(call: Call[MessageQuery, None]) -> FoundMessages:
     if query.id:
         return await _found(call, [(None, await message_by_id(admin, query.id, query.topic))])
     if not query.topic:
-        raise ApiError(422, "INVALID", "a topic is needed", "Name the topic of the message.", field="topic")
+        raise Invalid("a topic is needed", "Name the topic of the message.", field="topic")
     if query.unique_id:
         found = await messages_by_key(admin, query.topic, query.unique_id, unique=True)
     elif query.key:
@@ -99,7 +113,7 @@ async def find_messages(call: Call[MessageQuery, None]) -> FoundMessages:
         listed = await messages_from(admin, query.topic, query.from_ms, query.max)
         return await _found(call, [(queue.broker_name, one) for queue, one in listed])
     else:
-        raise ApiError(422, "INVALID", "nothing to look for", "Give an id, a key, a place or a time.")
+        raise Invalid("nothing to look for", "Give an id, a key, a place or a time.")
     if not found:
         raise NoMessage(f"topic {query.topic} has no message with {query.unique_id or query.key}")
     return await _found(call, [(None, one) for one in found])
@@ -112,27 +126,11 @@ class LifeQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     unique_id: str
 
 
-class LifeStep(msgspec.Struct, rename="camel"):
-    """One thing that happened to the message. `atMs` is null of what holds now: `passed` and `waiting`."""
-
-    at_ms: int | None
-    step: str
-    """`sent`, `waited`, `stored`, `delivered`, `handled`, `retry`, `dead`, `resent`,
-    `passed` or `waiting`."""
-    source: str
-    """The evidence: `log`, `offsets` or `trace`."""
-    sentence: str
-    group: str
-    topic: str
-    message_id: str
-    is_bad: bool
-
-
 class MessageLife(msgspec.Struct, rename="camel"):
     """The life of one message, the earliest first."""
 
     message: FoundMessage
-    events: list[LifeStep]
+    events: list[LifeEvent]
     missing: list[str]
     """Reasons that something could not be found out."""
 
@@ -142,46 +140,88 @@ async def get_life(call: Call[LifeQuery, None]) -> MessageLife:
     """Tell the life of one message: sent, stored, delivered, retried, given up, sent again."""
     life = await life_of(call.cluster.reader, call.query.topic, call.query.unique_id)
     return MessageLife(
-        await decoded(call, found_message(None, life.message, None), bytes(life.message.body)),
-        [
-            LifeStep(
-                one.at_ms,
-                one.step,
-                one.source,
-                one.sentence,
-                one.group,
-                one.topic,
-                one.message_id,
-                one.is_bad,
-            )
-            for one in life.events
-        ],
+        (await found_messages(call, [(None, life.message)], None))[0],
+        life.events,
         life.missing,
     )
 
 
 async def _found(call: Call[Any, Any], messages: list[tuple[str | None, StoredMessage]]) -> FoundMessages:
-    most = SHOWN_BYTES if len(messages) > 1 else None
-    return FoundMessages(
-        [await decoded(call, found_message(broker, one, most), bytes(one.body)) for broker, one in messages]
-    )
+    return FoundMessages(await found_messages(call, messages, SHOWN_BYTES if len(messages) > 1 else None))
 
 
-async def decoded(call: Call[Any, Any], found: FoundMessage, body: bytes) -> FoundMessage:
-    """The message with its body decoded, where its topic has a schema."""
-    cluster, schemas = call.cluster.name, call.console.schemas
+async def found_messages(
+    call: Call[Any, Any], messages: Sequence[tuple[str | None, StoredMessage]], most: int | None
+) -> list[FoundMessage]:
+    """Stored messages, with their brokers, as they are shown: with `most` bytes of each body at most.
+
+    Bodies are inflated in a thread, as far as they are shown or their topic has a schema to decode them by.
+    """
+    schemas = call.console.schemas.of(call.cluster.name)
+    budget = BodyBudget(call.console.settings.max_inflated_body_bytes)
+    masks, reads = call.console.masks, call.reads_bodies
+
+    def show(broker: str | None, stored: StoredMessage) -> tuple[FoundMessage, ShownBody]:
+        """The message, and the body to decode."""
+        if not reads:
+            body = hidden_body(stored)
+            return _found_message(broker, stored, body), body
+        by_schema = stored.topic in schemas
+        wanted = most
+        if most is not None and (by_schema or masks):
+            wanted = max(most, MAX_BODY_BYTES)
+        body = budget.shown(stored, wanted)
+        shown = masks.shown(body, by_schema=by_schema).beginning(most)
+        return _found_message(broker, stored, shown), body
+
+    def show_all() -> list[tuple[FoundMessage, ShownBody]]:
+        return [show(broker, one) for broker, one in messages]
+
+    async with call.console.inflating:
+        found = await asyncio.to_thread(show_all)
+    return [await _decoded(call, message, body, most) for message, body in found]
+
+
+def seen_by(call: Call[Any, Any]) -> Seen | None:
+    """Messages as the caller may see them, for filters; None if nothing is hidden."""
+    if not call.reads_bodies:
+        return call.console.masks.seen_without_body
+    return call.console.masks.seen if call.console.masks else None
+
+
+async def _decoded(
+    call: Call[Any, Any], found: FoundMessage, body: ShownBody, most: int | None
+) -> FoundMessage:
+    """The message as the caller may see it, with its body decoded, where its topic has a schema: with `most`
+    characters at most.
+    """
+    cluster, schemas, masks = call.cluster.name, call.console.schemas, call.console.masks
+    if masks:
+        found.properties = masks.properties(found.properties)
+        found.is_masked = True
+    found.own = own_properties(found.properties)
+    if not call.reads_bodies:
+        found.is_masked = True
+        return found
     schema = schemas.of(cluster).get(found.topic)
     if schema is not None:
         found.decoded_as = schema.kind
+        if body.is_cut:
+            found.decode_error = body.problem.text if body.problem else TOO_LONG_TO_DECODE
+            return found
         try:
-            found.decoded = await schemas.decode(cluster, found.topic, body)
+            found.decoded = await schemas.decode(cluster, found.topic, body.data)
         except (UndecodableBody, BadSchema, DecoderMissing) as error:
             found.decode_error = str(error)
+        if masks and found.decoded is not None:
+            found.decoded = masks.masked_text(found.decoded)
+            found.decode_error = None if found.decoded is not None else NOT_JSON.text
+        if most is not None and found.decoded is not None and len(found.decoded) > most:
+            found.decoded = found.decoded[:most] + "\n…"
     return found
 
 
-def found_message(broker: str | None, one: StoredMessage, most: int | None) -> FoundMessage:
-    """A message as it is shown, with `most` bytes of its body at most; its body must not be compressed."""
+def _found_message(broker: str | None, one: StoredMessage, body: ShownBody) -> FoundMessage:
     return FoundMessage(
         one.topic,
         one.offset_id,
@@ -198,7 +238,8 @@ def found_message(broker: str | None, one: StoredMessage, most: int | None) -> F
         host_text(one.store_host),
         one.reconsume_times,
         dict(one.property_map()),
-        len(one.body),
-        base64.b64encode(one.body[:most]).decode(),
-        most is not None and len(one.body) > most,
+        body.size,
+        base64.b64encode(body.data).decode(),
+        body.is_cut,
+        None if body.problem is None else body.problem.text,
     )

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from orbitmq import __version__
-from orbitmq.console.api.download import camel
+from orbitmq.admin.results import camel
 from orbitmq.console.api.endpoint import Endpoint
 from orbitmq.console.api.problems import Problem
 

@@ -3,46 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 import msgspec
 
-from orbitmq.admin.commands.cluster_list import BrokerState
+from orbitmq.admin.clusters import BrokerState, with_distances
+from orbitmq.admin.progress import GroupSummary
 from orbitmq.console.api.endpoint import Call, endpoint
 from orbitmq.console.sampling import Sample
 from orbitmq.console.security.roles import Role
 
 MOST_GROUPS = 10
-
-
-class Broker(msgspec.Struct, rename="camel"):
-    """One broker; figures are null where it gave none."""
-
-    cluster: str
-    name: str
-    broker_id: int
-    address: str
-    state: str
-    """`active`, `standby`, `down` or `refusing`."""
-    error: str | None
-    version: str | None
-    in_tps: float | None
-    out_tps: float | None
-    in_today: int | None
-    out_today: int | None
-    disk_ratio: float | None
-    unflushed_bytes: int | None
-    unflushed_seconds: float | None
-    behind_bytes: int | None
-    """Bytes by which a slave's log is behind its master's."""
-
-
-class LaggingGroup(msgspec.Struct, rename="camel"):
-    """A group with a backlog."""
-
-    group: str
-    members: int
-    lag: int
 
 
 class Totals(msgspec.Struct, rename="camel"):
@@ -62,8 +33,8 @@ class Overview(msgspec.Struct, rename="camel"):
 
     at_ms: int
     totals: Totals
-    brokers: list[Broker]
-    groups: list[LaggingGroup]
+    brokers: list[BrokerState]
+    groups: list[GroupSummary]
     """Those furthest behind, ten at most."""
     group_count: int
     errors: list[str]
@@ -104,44 +75,12 @@ async def get_history(call: Call[HistoryQuery, None]) -> HistorySeries:
 
 def overview_of(sample: Sample) -> Overview:
     """A sample as pages show it."""
-    ends = {
-        (one.at.cluster, one.at.name): one.log_end
-        for one in sample.brokers
-        if one.at.is_master and one.log_end is not None
-    }
     lagging = sorted((one for one in sample.groups if one.lag > 0), key=lambda one: -one.lag)
     return Overview(
         sample.at_ms,
         msgspec.convert(sample.values(), Totals),
-        [_broker(one, ends.get((one.at.cluster, one.at.name))) for one in sample.brokers],
-        [LaggingGroup(one.group, one.members, one.lag) for one in lagging[:MOST_GROUPS]],
+        with_distances(sample.brokers),
+        lagging[:MOST_GROUPS],
         len(sample.groups),
-        list(_once(sample.errors)),
+        list(dict.fromkeys(sample.errors)),
     )
-
-
-def _broker(one: BrokerState, master_end: int | None) -> Broker:
-    behind = None
-    if not one.at.is_master and master_end is not None and one.log_end is not None:
-        behind = max(0, master_end - one.log_end)
-    return Broker(
-        one.at.cluster,
-        one.at.name,
-        one.at.broker_id,
-        one.at.address,
-        one.state,
-        one.error,
-        one.version,
-        one.in_tps,
-        one.out_tps,
-        one.in_today,
-        one.out_today,
-        one.disk_ratio,
-        one.unflushed_bytes,
-        one.unflushed_seconds,
-        behind,
-    )
-
-
-def _once(texts: Sequence[str]) -> dict[str, None]:
-    return dict.fromkeys(texts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from orbitmq.console.api.endpoint import Call, endpoint
-from orbitmq.console.api.problems import ApiError
+from orbitmq.console.api.problems import Invalid
 from orbitmq.console.decoding import Schema
 from orbitmq.console.schemas import MAX_SCHEMA_CHARACTERS
 from orbitmq.console.security.roles import Role
@@ -27,8 +27,10 @@ async def get_schema(call: Call[None, None]) -> TopicSchema:
 async def put_schema(call: Call[None, Schema]) -> TopicSchema:
     """Set the schema by which bodies of a topic are shown; brokers and clients know nothing of it."""
     if len(call.body.text) > MAX_SCHEMA_CHARACTERS:
-        raise ApiError(
-            422, "INVALID", f"a schema has {MAX_SCHEMA_CHARACTERS} characters at most", field="text"
+        raise Invalid(
+            f"a schema has {MAX_SCHEMA_CHARACTERS} characters at most",
+            "Leave out what bodies do not need.",
+            field="text",
         )
     schemas, topic = call.console.schemas, call.path["topic"]
     call.before = _audit_fields(schemas.of(call.cluster.name).get(topic))

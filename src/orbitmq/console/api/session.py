@@ -8,10 +8,11 @@ import time
 import msgspec
 
 from orbitmq import __version__
-from orbitmq.console.api.endpoint import Call, endpoint
+from orbitmq.console.api.endpoint import Call, Identity, endpoint
 from orbitmq.console.api.problems import ApiError
 from orbitmq.console.console import Console
 from orbitmq.console.security.audit import AuditEntry
+from orbitmq.console.security.refused_logins import RefusedLogin
 from orbitmq.console.security.roles import Role
 
 
@@ -29,6 +30,10 @@ class SessionState(msgspec.Struct, rename="camel"):
     """Users of the console's own file may log in."""
     sign_on: str | None = None
     """The host of the OpenID Connect provider at which users may log in."""
+    reads_bodies: bool = False
+    """The user may read bodies of messages."""
+    masked_fields: list[str] = []
+    """Names of fields whose values nobody may read."""
 
 
 class Login(msgspec.Struct, rename="camel"):
@@ -42,29 +47,21 @@ class AuditEntries(msgspec.Struct, rename="camel"):
     """Changes since the console started, newest first; the file `audit.jsonl` has all."""
 
     entries: list[AuditEntry]
+    refused_logins: list[RefusedLogin]
+    """Refused logins since the start, newest first; the file `refused-logins.jsonl` has them, too."""
 
 
 @endpoint("GET", "/api/session", None)
 async def get_session(call: Call[None, None]) -> SessionState:
     """The logged-in user, and the token that changes need."""
-    who = call.who
-    console = call.console
-    return SessionState(
-        console.wants_login,
-        who.user if who else None,
-        who.role.title if who else None,
-        who.csrf_token if who else None,
-        list(console.clusters) if who else [],
-        __version__ if who else "",
-        console.takes_passwords,
-        console.sign_on.provider.host if console.sign_on else None,
-    )
+    return _state(call.console, call.who)
 
 
 @endpoint("POST", "/api/login", None)
 async def log_in(call: Call[None, Login]) -> SessionState:
     """Log in; the answer sets the cookie of the session."""
     console, body = call.console, call.body
+    call.after = {"user": body.user[:64]}
     now = time.monotonic()
     address = call.request.client.host if call.request.client else ""
     subjects = (f"user {body.user[:64]}", f"address {address}")
@@ -78,17 +75,24 @@ async def log_in(call: Call[None, Login]) -> SessionState:
         # Counted before the hash is made: tries at the same time count as well.
         console.login_limit.failed(one, now)
     async with console.hashing:
-        user = await asyncio.to_thread(console.users.check, body.user, body.password)
-    call.after = {"user": body.user[:64]}
+        user = await asyncio.to_thread(console.check_login, body.user, body.password)
     if user is None:
-        raise ApiError(401, "WRONG_LOGIN", "no user has this name and password")
+        raise ApiError(
+            401,
+            "WRONG_LOGIN",
+            "no user has this name and password",
+            "This console has no users: log in as the user of --access-key, with that user's secret."
+            if console.takes_credentials
+            else "Check both; an admin sets a new password with: orbitmq console set-user NAME",
+        )
     for one in subjects:
         console.login_limit.succeeded(one)
-    token, session = console.sessions.open(user.name, user.role, time.monotonic())
-    call.headers["Set-Cookie"] = session_cookie(console, call.request.url.port, token)
-    return SessionState(
-        True, user.name, user.role.title, session.csrf_token, list(console.clusters), __version__
+    token, session = console.sessions.open(
+        user.name, user.role, time.monotonic(), reads_bodies=user.reads_bodies
     )
+    call.headers["Set-Cookie"] = session_cookie(console, call.request.url.port, token)
+    who = Identity(user.name, user.role, address, session.csrf_token, token, user.reads_bodies)
+    return _state(console, who)
 
 
 @endpoint("POST", "/api/logout", Role.VIEWER)
@@ -99,10 +103,25 @@ async def log_out(call: Call[None, None]) -> None:
     call.headers["Set-Cookie"] = session_cookie(call.console, call.request.url.port, "") + "; Max-Age=0"
 
 
-@endpoint("GET", "/api/audit", Role.ADMIN, rows=("entries",))
+@endpoint("GET", "/api/audit", Role.ADMIN, rows=("entries", "refused_logins"))
 async def get_audit(call: Call[None, None]) -> AuditEntries:
     """Changes made through this console since it started."""
-    return AuditEntries(call.console.audit.recent())
+    return AuditEntries(call.console.audit.recent(), call.console.refused_logins.recent())
+
+
+def _state(console: Console, who: Identity | None) -> SessionState:
+    return SessionState(
+        console.wants_login,
+        who.user if who else None,
+        who.role.title if who else None,
+        who.csrf_token if who else None,
+        list(console.clusters) if who else [],
+        __version__ if who else "",
+        console.takes_passwords,
+        console.sign_on.provider.host if console.sign_on else None,
+        who.reads_bodies if who else False,
+        list(console.settings.masked_fields) if who else [],
+    )
 
 
 def cookie_name(port: int | None) -> str:

@@ -43,8 +43,9 @@ def sign_on_routes(console: Console, sign_on: SingleSignOn) -> list[Route]:
             time.monotonic(),
             lifetime_seconds=sign_on.provider.session_seconds,
             external=True,
+            reads_bodies=user.reads_bodies,
         )
-        _write(console, request, user.name, "done", _audit_fields(sign_on, user))
+        _write(console, request, user.name, _audit_fields(sign_on, user))
         answer = RedirectResponse(user.return_to, 303)
         answer.headers.append("Set-Cookie", session_cookie(console, request.url.port, token))
         answer.headers.append("Set-Cookie", _state_cookie(console, request, "", 0))
@@ -54,8 +55,9 @@ def sign_on_routes(console: Console, sign_on: SingleSignOn) -> list[Route]:
 
 
 def _failed(console: Console, request: Request, error: SignOnFailed) -> Response:
-    """Back to the page of the login, which has a sentence for the code; the audit log has the reason."""
-    _write(console, request, "", error.code, None, str(error))
+    """Back to the page of the login, which has a sentence for the code; refused logins have the reason."""
+    address = request.client.host if request.client else ""
+    console.refused_logins.count(time.time_ns() // 1_000_000, address, "", "sign_on", error.code, str(error))
     answer = RedirectResponse(f"/?failed={error.code}", 303)
     answer.headers["Set-Cookie"] = _state_cookie(console, request, "", 0)
     return answer
@@ -65,6 +67,7 @@ def _audit_fields(sign_on: SingleSignOn, user: SignedOn) -> dict[str, str]:
     return {
         "user": user.name,
         "role": user.role.title,
+        "bodies": "yes" if user.reads_bodies else "no",
         "issuer": sign_on.provider.issuer,
         "subject": user.subject,
     }
@@ -74,9 +77,7 @@ def _write(
     console: Console,
     request: Request,
     user: str,
-    outcome: str,
-    after: dict[str, str] | None,
-    error: str | None = None,
+    after: dict[str, str],
 ) -> None:
     address = request.client.host if request.client else ""
     console.audit.write(
@@ -86,9 +87,8 @@ def _write(
             address=address,
             action="sign_on",
             target="",
-            outcome=outcome,
+            outcome="done",
             after=after,
-            error=error,
         )
     )
 

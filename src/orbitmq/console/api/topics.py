@@ -10,20 +10,33 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from orbitmq.admin import Admin
-from orbitmq.admin.commands.stats import groups_of, statistic
-from orbitmq.admin.commands.topic_create import create_topic_on_masters
-from orbitmq.admin.commands.topic_delete import delete_topic as delete_topic_everywhere
-from orbitmq.admin.commands.topic_list import system_topics, topic_names
-from orbitmq.admin.commands.topic_status import topic_status
+from orbitmq.admin.stats import groups_of, statistic, young_brokers
+from orbitmq.admin.topics import (
+    BrokerRoute,
+    QueueState,
+    broker_routes,
+    create_topic_on_masters,
+    message_count,
+    offsets_of,
+    queue_counts,
+    queue_states,
+    system_topics,
+    topic_names,
+    topic_status,
+)
+from orbitmq.admin.topics import delete_topic as delete_topic_everywhere
 from orbitmq.client import Message
 from orbitmq.console.api.endpoint import Call, endpoint
-from orbitmq.console.api.problems import ApiError
+from orbitmq.console.api.problems import ApiError, check_confirmed
 from orbitmq.console.security.roles import Role
+from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.errors import OrbitError, PeerFailed, RequestNotSupported, TopicNotExist
 from orbitmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX, check_topic
 from orbitmq.protocol.requests.topic import GetTopicConfig
 
+MOST_SUMMED = 2000
+"""Queues of a topic that are asked for all together. Of a topic with more, pages of queues are asked for."""
 MOST_FIGURES = 60
 """Topics whose figures one request may ask for: about as many as a screen shows."""
 
@@ -57,7 +70,10 @@ class FiguresQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class TopicFigures(msgspec.Struct, rename="camel"):
-    """Contents of a topic, and its rates; null where its brokers did not answer."""
+    """Contents of a topic, and its rates; null where its brokers did not answer.
+
+    Messages and the last time are not told of a topic with more than 2,000 queues.
+    """
 
     name: str
     brokers: int | None = None
@@ -74,29 +90,8 @@ class FiguresOfTopics(msgspec.Struct, rename="camel"):
     """In the order asked for."""
 
     topics: list[TopicFigures]
-
-
-class QueueState(msgspec.Struct, rename="camel"):
-    """One queue: offsets, and when its last message was stored."""
-
-    broker: str
-    queue_id: int
-    min_offset: int
-    max_offset: int
-    last_ms: int
-
-
-class BrokerRoute(msgspec.Struct, rename="camel"):
-    """The queues of a topic on one broker."""
-
-    cluster: str | None
-    broker: str
-    addresses: dict[str, str]
-    """By broker id; 0 is the master."""
-    read_queues: int
-    write_queues: int
-    perm: int
-    """Sum of 4 read, 2 write."""
+    young_brokers: dict[str, float]
+    """Brokers that run for less than 24 h, with their hours: they count since their start."""
 
 
 class TopicDetail(msgspec.Struct, rename="camel"):
@@ -106,12 +101,33 @@ class TopicDetail(msgspec.Struct, rename="camel"):
     kind: Kind
     routes: list[BrokerRoute]
     queues: list[QueueState]
+    """Empty where there are more than 2,000: `.../queues` has them page by page."""
+    queue_count: int
+    messages: int | None
+    """Null where there are more than 2,000 queues."""
     attributes: dict[str, str] | None
     """Null where the broker does not say: it is older than 5.0."""
     order: bool | None
     groups: list[str]
     in_tps: float
     in_day: int
+    young_brokers: dict[str, float]
+    """Brokers that run for less than 24 h, with their hours: they count since their start."""
+
+
+class QueuesQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """A page of queues, in the order of brokers and numbers."""
+
+    skip: Annotated[int, msgspec.Meta(ge=0)] = 0
+    max: Annotated[int, msgspec.Meta(ge=1, le=500)] = 100
+
+
+class QueuePage(msgspec.Struct, rename="camel"):
+    """Queues of one topic."""
+
+    total: int
+    queues: list[QueueState]
+    """`lastMs` is 0 where the topic has more than 2,000 queues."""
 
 
 class TopicSettings(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -180,9 +196,10 @@ async def get_topic_figures(call: Call[FiguresQuery, None]) -> FiguresOfTopics:
     """Figures of up to 60 topics: those that a page shows now."""
     names = call.query.topic
     if len(names) > MOST_FIGURES:
-        raise ApiError(422, "TOO_MANY", f"{MOST_FIGURES} topics at most", field="topic")
+        raise ApiError(422, "TOO_MANY", f"{MOST_FIGURES} topics at most", "Ask several times.", field="topic")
     admin = call.cluster.reader
-    return FiguresOfTopics(await admin.each(names, lambda name: _figures(admin, name)))
+    found = await admin.each(names, lambda name: _figures(admin, name))
+    return FiguresOfTopics(found, await young_brokers(admin))
 
 
 @endpoint("GET", "/api/clusters/{cluster}/topics/{topic}", Role.VIEWER, rows=("queues", "routes"))
@@ -193,35 +210,38 @@ async def get_topic(call: Call[None, None]) -> TopicDetail:
     brokers = await admin.brokers_of(name)
     config = await _config(admin, name)
     in_tps, in_day = await statistic(admin, brokers, "TOPIC_PUT_NUMS", name)
-    datas = {data.broker_name: data for data in route.broker_datas}
+    count = sum((await queue_counts(admin, name)).values())
+    queues = await topic_status(admin, name) if count <= MOST_SUMMED else None
     return TopicDetail(
         name,
         _kind(name, await system_topics(admin)),
-        [
-            BrokerRoute(
-                datas[one.broker_name].cluster if one.broker_name in datas else None,
-                one.broker_name,
-                {str(key): text for key, text in (datas[one.broker_name].broker_addrs or {}).items()}
-                if one.broker_name in datas
-                else {},
-                one.read_queue_nums,
-                one.write_queue_nums,
-                one.perm,
-            )
-            for one in sorted(route.queue_datas, key=lambda one: one.broker_name)
-        ],
-        [
-            QueueState(
-                queue.broker_name, queue.queue_id, one.min_offset, one.max_offset, one.last_update_timestamp
-            )
-            for queue, one in (await topic_status(admin, name)).items()
-        ],
+        broker_routes(route),
+        queue_states(queues or {}),
+        count,
+        None if queues is None else message_count(queues),
         None if config is None else config.attributes,
         None if config is None else config.order,
         await groups_of(admin, brokers, name),
         in_tps,
         in_day,
+        await young_brokers(admin),
     )
+
+
+@endpoint("GET", "/api/clusters/{cluster}/topics/{topic}/queues", Role.VIEWER, rows=("queues",))
+async def list_queues(call: Call[QueuesQuery, None]) -> QueuePage:
+    """Queues of one topic, page by page."""
+    admin, name, query = call.cluster.reader, call.path["topic"], call.query
+    counts = await queue_counts(admin, name)
+    total, skip, page = sum(counts.values()), query.skip, list[MessageQueue]()
+    for broker, count in counts.items():
+        numbers = range(count)[skip : skip + query.max - len(page)]
+        page += [MessageQueue(name, broker, number) for number in numbers]
+        skip = max(0, skip - count)
+    if total > MOST_SUMMED:
+        return QueuePage(total, queue_states(await offsets_of(admin, page)))
+    status = await topic_status(admin, name)
+    return QueuePage(total, queue_states({one: status[one] for one in page if one in status}))
 
 
 @endpoint("PUT", "/api/clusters/{cluster}/topics/{topic}", Role.ADMIN)
@@ -234,24 +254,25 @@ async def put_topic(call: Call[None, TopicSettings]) -> ChangedOn:
         raise ApiError(409, "TOPIC_EXISTS", f"there is a topic {name} already", "Choose another name.")
     call.before = None if present is None else _settings(present)
     call.after = msgspec.to_builtins(body)
-    signed = {f"+{key}": value for key, value in body.attributes.items() if value}
     had = present.attributes if present is not None else {}
-    signed |= {f"-{key}": "" for key, value in body.attributes.items() if not value and key in had}
-    config = TopicConfig(
-        name, body.read_queues or body.queues, body.queues, body.perm, order=body.order, attributes=signed
+    brokers = await create_topic_on_masters(
+        admin,
+        name,
+        queues=body.queues,
+        read_queues=body.read_queues,
+        perm=body.perm,
+        order=body.order,
+        attributes={key: value for key, value in body.attributes.items() if value},
+        without_attributes=[key for key, value in body.attributes.items() if not value and key in had],
     )
-
-    return ChangedOn(await create_topic_on_masters(admin, config))
+    return ChangedOn(brokers)
 
 
 @endpoint("DELETE", "/api/clusters/{cluster}/topics/{topic}", Role.ADMIN)
 async def delete_topic(call: Call[None, Deletion]) -> ChangedOn:
     """Delete a topic, its messages, and the offsets of all groups on it."""
     admin, name = call.cluster.admin, call.path["topic"]
-    if call.body.confirm != name:
-        raise ApiError(
-            422, "NOT_CONFIRMED", f"type the name of the topic, {name}, to delete it", field="confirm"
-        )
+    check_confirmed(call.body.confirm, name, "topic", "delete")
     if name in await system_topics(admin):
         raise ApiError(409, "SYSTEM_TOPIC", f"{name} is the brokers' own", "Brokers need it.")
     await admin.topic_route(name)
@@ -290,13 +311,15 @@ async def publish(call: Call[None, Publication]) -> Published:
 
 def _body(publication: Publication) -> bytes:
     if (publication.text is None) == (publication.base64 is None):
-        raise ApiError(422, "BODY", "a message has either text or base64", field="text")
+        raise ApiError(422, "BODY", "a message has either text or base64", "Give one of them.", field="text")
     if publication.text is not None:
         return publication.text.encode()
     try:
         return base64.b64decode(publication.base64 or "", validate=True)
     except binascii.Error as error:
-        raise ApiError(422, "BASE64", f"not base64: {error}", field="base64") from None
+        raise ApiError(
+            422, "BASE64", f"not base64: {error}", "Encode the bytes anew.", field="base64"
+        ) from None
 
 
 def _kind(name: str, system: set[str]) -> Kind:
@@ -324,7 +347,8 @@ def _settings(config: TopicConfig) -> dict[str, Any]:
 async def _figures(admin: Admin, name: str) -> TopicFigures:
     try:
         brokers = await admin.brokers_of(name)
-        queues = await topic_status(admin, name)
+        count = sum((await queue_counts(admin, name)).values())
+        queues = await topic_status(admin, name) if count <= MOST_SUMMED else None
         in_tps, in_day = await statistic(admin, brokers, "TOPIC_PUT_NUMS", name)
         groups = await groups_of(admin, brokers, name)
     except OrbitError as error:
@@ -332,10 +356,10 @@ async def _figures(admin: Admin, name: str) -> TopicFigures:
     return TopicFigures(
         name,
         len(brokers),
-        len(queues),
-        sum(one.max_offset - one.min_offset for one in queues.values()),
+        count,
+        None if queues is None else message_count(queues),
         in_tps,
         in_day,
         len(groups),
-        max((one.last_update_timestamp for one in queues.values()), default=0),
+        max((one.last_update_timestamp for one in (queues or {}).values()), default=0),
     )

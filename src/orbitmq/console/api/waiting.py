@@ -13,9 +13,9 @@ from orbitmq.admin.waiting.delays import SLOT_MS, broker_delays
 from orbitmq.admin.waiting.timers import PendingTimer, TimerScan, recall
 from orbitmq.admin.waiting.transactions import HalfMessage, check_again, transactions
 from orbitmq.console.api.endpoint import Call, endpoint
-from orbitmq.console.api.looking import EVENT_SECONDS, SHOWN_BYTES
-from orbitmq.console.api.messages import FoundMessage, found_message
-from orbitmq.console.api.problems import ApiError
+from orbitmq.console.api.looking import EVENT_SECONDS
+from orbitmq.console.api.messages import SHOWN_BYTES, FoundMessage, found_messages
+from orbitmq.console.api.problems import Invalid
 from orbitmq.console.security.roles import Role
 
 MOST_TIMERS = 200
@@ -75,22 +75,6 @@ class TimerQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Records of the timer topic that are read at most."""
 
 
-class Timer(msgspec.Struct, rename="camel"):
-    """One timer that is pending."""
-
-    broker: str
-    queue_offset: int
-    """Place in the timer topic of its broker."""
-    topic: str
-    unique_id: str
-    due_ms: int
-    stored_ms: int
-    tags: str | None
-    keys: list[str]
-    body_size: int
-    is_recallable: bool
-
-
 class TimerEvent(msgspec.Struct, rename="camel"):
     """The pending timers as far as was read."""
 
@@ -101,7 +85,7 @@ class TimerEvent(msgspec.Struct, rename="camel"):
     """False where the budget or an error ended it."""
     pending: int
     slots: list[Slot]
-    timers: list[Timer]
+    timers: list[PendingTimer]
     """Those asked for, the soonest first, 200 at most."""
     errors: list[str]
 
@@ -192,7 +176,7 @@ async def find_timers(call: Call[TimerQuery, None]) -> AsyncIterator[TimerEvent]
             scan.is_complete,
             scan.count,
             _slots(scan.slots()),
-            [_timer(one) for one in scan.soonest(MOST_TIMERS, query.from_ms, query.to_ms)] if done else [],
+            scan.soonest(MOST_TIMERS, query.from_ms, query.to_ms) if done else [],
             scan.errors,
         )
 
@@ -210,7 +194,9 @@ async def recall_timer(call: Call[None, Recall]) -> None:
     body = call.body
     call.after = msgspec.to_builtins(body)
     if not body.unique_id:
-        raise ApiError(422, "INVALID", "a message without a unique id cannot be taken back", field="uniqueId")
+        raise Invalid(
+            "a message without a unique id cannot be taken back", "Its client gave it none.", field="uniqueId"
+        )
     await recall(call.cluster.admin, body.broker, body.topic, body.due_ms, body.unique_id)
 
 
@@ -220,9 +206,9 @@ async def get_transactions(call: Call[None, None]) -> OpenTransactions:
     found = await transactions(call.cluster.reader)
     return OpenTransactions(
         time.time_ns() // 1_000_000,
-        [_half(one) for one in found.open[:MOST_HALVES]],
+        await _halves(call, found.open[:MOST_HALVES]),
         len(found.open),
-        [_half(one) for one in found.given_up],
+        await _halves(call, found.given_up),
         found.is_complete,
         found.errors,
     )
@@ -239,22 +225,9 @@ def _slots(counts: dict[int, int]) -> list[Slot]:
     return [Slot(at_ms, count) for at_ms, count in sorted(counts.items())]
 
 
-def _timer(one: PendingTimer) -> Timer:
-    return Timer(
-        one.broker,
-        one.queue_offset,
-        one.topic,
-        one.unique_id,
-        one.due_ms,
-        one.stored_ms,
-        one.tags,
-        list(one.keys),
-        one.body_size,
-        one.is_recallable,
-    )
-
-
-def _half(one: HalfMessage) -> HalfState:
-    return HalfState(
-        one.broker, one.topic, one.group, one.checks, found_message(one.broker, one.message, SHOWN_BYTES)
-    )
+async def _halves(call: Call[None, None], halves: list[HalfMessage]) -> list[HalfState]:
+    shown = await found_messages(call, [(one.broker, one.message) for one in halves], SHOWN_BYTES)
+    return [
+        HalfState(one.broker, one.topic, one.group, one.checks, message)
+        for one, message in zip(halves, shown, strict=True)
+    ]

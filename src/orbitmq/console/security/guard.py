@@ -21,7 +21,7 @@ HEADERS = {
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
-class Guard:
+class BrowserGuard:
     """ASGI middleware. On the loopback other names for this machine are refused: a page elsewhere could have
     its own name point here (DNS rebinding), and read what it must not.
     """

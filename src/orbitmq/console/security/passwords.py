@@ -25,8 +25,13 @@ def hash_password(password: str) -> str:
         raise WeakPassword(
             f"a password has {SHORTEST} to {MAX_PASSWORD_CHARS} characters, not {len(password)}"
         )
+    return hash_secret(password)
+
+
+def hash_secret(secret: str) -> str:
+    """A secret of any length to store."""
     salt = os.urandom(16)
-    key = _derive(password, salt, COST, BLOCK, PARALLEL)
+    key = _derive(secret, salt, COST, BLOCK, PARALLEL)
     return "$".join(
         [
             "scrypt",

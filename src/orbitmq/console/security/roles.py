@@ -9,7 +9,7 @@ class Role(IntEnum):
     """Role of a user of the console."""
 
     VIEWER = 1
-    """See everything but secrets."""
+    """See everything but secrets. Reading bodies is a right of its own, which no role implies."""
     OPERATOR = 2
     """Publish, reset offsets, send dead letters again, recall timers."""
     ADMIN = 3

@@ -24,7 +24,8 @@ class Session:
     used: float
     lifetime_seconds: float = LIFETIME_SECONDS
     external: bool = False
-    """The role is a provider's of the time of the login, and not of the file of users."""
+    """The rights are a provider's of the time of the login, and not of the file of users."""
+    reads_bodies: bool = True
 
 
 class Sessions:
@@ -41,10 +42,12 @@ class Sessions:
         *,
         lifetime_seconds: float = LIFETIME_SECONDS,
         external: bool = False,
+        reads_bodies: bool = True,
     ) -> tuple[str, Session]:
         """A new session and its token; the one unused for longest ends where there are too many."""
         token = secrets.token_urlsafe(32)
-        session = Session(user, role, secrets.token_urlsafe(32), now, now, lifetime_seconds, external)
+        csrf_token = secrets.token_urlsafe(32)
+        session = Session(user, role, csrf_token, now, now, lifetime_seconds, external, reads_bodies)
         self._sessions[token] = session
         while len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)

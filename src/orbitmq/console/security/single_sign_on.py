@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from orbitmq.console.security.roles import Role, parse_role
+from orbitmq.extras import lacking
 from orbitmq.net.address import is_loopback
 from orbitmq.options import OptionError
 
@@ -57,6 +58,8 @@ class Provider:
     scope: str = "openid profile email"
     session_seconds: float = 3600.0
     """Time after which the provider is asked again: it may have taken the role or the user away."""
+    body_readers: frozenset[str] = frozenset()
+    """Values of the claim whose users may read bodies of messages; without any all users may."""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.issuer)
@@ -72,16 +75,23 @@ class Provider:
         """Name for people."""
         return urlsplit(self.issuer).hostname or self.issuer
 
+    def reads_bodies(self, claims: Mapping[str, Any]) -> bool:
+        """True if the claim gives the right to read bodies of messages."""
+        return not self.body_readers or not self.body_readers.isdisjoint(self._values(claims))
+
     def role_of(self, claims: Mapping[str, Any]) -> Role | None:
         """The highest role that the claim gives; None without one."""
+        roles = [self._role(value) for value in self._values(claims)]
+        return max((role for role in roles if role is not None), default=None)
+
+    def _values(self, claims: Mapping[str, Any]) -> list[str]:
         found: Any = claims.get(self.role_claim)
         if found is None:
             found = claims
             for part in self.role_claim.split("."):
                 found = found.get(part) if isinstance(found, Mapping) else None
         values = [found] if isinstance(found, str) else found if isinstance(found, list) else []
-        roles = [self._role(value) for value in values if isinstance(value, str)]
-        return max((role for role in roles if role is not None), default=None)
+        return [value for value in values if isinstance(value, str)]
 
     def name_of(self, claims: Mapping[str, Any]) -> str:
         """The user's name in pages and in the audit log."""
@@ -110,6 +120,7 @@ class SignedOn:
     """The provider's own id of the user: names may change."""
     return_to: str
     """The path of the page at which the login began."""
+    reads_bodies: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +153,7 @@ class SingleSignOn:
             import authlib.integrations.httpx_client  # noqa: F401
             import joserfc.jwk  # noqa: F401
         except ModuleNotFoundError as error:
-            raise OptionError(
-                f"login by OpenID Connect needs {error.name}, which is not installed: "
-                "pip install 'orbitmq[console,oidc]'"
-            ) from None
+            raise OptionError(lacking("login by OpenID Connect", error.name, "console", "oidc")) from None
         self.provider = provider
         self._pending: OrderedDict[str, _Pending] = OrderedDict()
         self._metadata: tuple[float, _Metadata] | None = None
@@ -188,7 +196,7 @@ class SingleSignOn:
                 "SIGN_ON_NO_ROLE",
                 f"the claim {self.provider.role_claim} of {name} gives no role of the console",
             )
-        return SignedOn(name, role, str(claims["sub"]), pending.return_to)
+        return SignedOn(name, role, str(claims["sub"]), pending.return_to, self.provider.reads_bodies(claims))
 
     async def _redeem(self, metadata: _Metadata, code: str, pending: _Pending) -> dict[str, Any]:
         """Claims of the token for a code, and of the user's page where the token gives no role."""

@@ -1,4 +1,7 @@
-"""The file of users: `name:role:hash`, a line each, readable by its owner alone."""
+"""The file of users: `name:role:hash`, a line each, readable by its owner alone.
+
+The role of users who may not read bodies of messages ends with `,no-bodies`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from orbitmq.console.security.passwords import hash_password, is_password
+from orbitmq.console.security.passwords import hash_password, hash_secret, is_password
 from orbitmq.console.security.roles import Role, parse_role
 from orbitmq.options import OptionError
+from orbitmq.protocol.remoting.signing import Credentials
 
 MAX_USERS = 1000
+NO_BODIES = ",no-bodies"
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 
@@ -23,6 +28,13 @@ class User:
     role: Role
     password: str
     """The hash."""
+    reads_bodies: bool = True
+    """The user may read bodies of messages."""
+
+    @property
+    def line(self) -> str:
+        """Its line in the file."""
+        return f"{self.name}:{self.role.title}{'' if self.reads_bodies else NO_BODIES}:{self.password}\n"
 
 
 class UserFile:
@@ -47,14 +59,18 @@ class UserFile:
             self._seen = seen
         return self._users
 
-    def check(self, name: str, password: str) -> User | None:
-        """The user of that name and password, or None; takes as long for an unknown name."""
-        user = self.users.get(name)
+    def check(self, user: User | None, password: str) -> User | None:
+        """The user if the password is the user's, or None; takes as long for None."""
         right = is_password(password, user.password if user else self._nobody)
         return user if right else None
 
 
-def set_user(path: Path, name: str, role: Role, password: str) -> bool:
+def user_of_credentials(credentials: Credentials) -> User:
+    """The admin who knows the credentials with which the console asks brokers."""
+    return User(credentials.access_key, Role.ADMIN, hash_secret(credentials.secret_key))
+
+
+def set_user(path: Path, name: str, role: Role, password: str, *, reads_bodies: bool = True) -> bool:
     """Adds a user, or changes one; gives whether it is new. Raises OptionError, WeakPassword."""
     if not _NAME.fullmatch(name):
         raise OptionError(f"{name!r} is no user name: letters, digits and ._@-, 64 at most")
@@ -62,10 +78,10 @@ def set_user(path: Path, name: str, role: Role, password: str) -> bool:
     is_new = name not in users
     if is_new and len(users) >= MAX_USERS:
         raise OptionError(f"{path} has {MAX_USERS} users already")
-    users[name] = User(name, role, hash_password(password))
+    users[name] = User(name, role, hash_password(password), reads_bodies)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".tmp")
-    lines = "".join(f"{one.name}:{one.role.title}:{one.password}\n" for one in users.values())
+    lines = "".join(one.line for one in users.values())
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(lines)
         file.flush()
@@ -81,7 +97,8 @@ def _parse(path: Path) -> dict[str, User]:
             continue
         try:
             name, role, password = line.split(":")
-            users[name] = User(name, parse_role(role), password)
+            reads_bodies = not role.endswith(NO_BODIES)
+            users[name] = User(name, parse_role(role.removesuffix(NO_BODIES)), password, reads_bodies)
         except ValueError:
             raise OptionError(f"{path}, line {number}: expected NAME:ROLE:HASH") from None
     return users

@@ -34,13 +34,13 @@ export async function request(method, path, body, options = {}) {
   try {
     value = text ? JSON.parse(text) : null;
   } catch {
-    value = { status: response.status, code: "FAILED", title: text.slice(0, 300) || response.statusText };
+    value = { status: response.status, code: "FAILED", title: text.slice(0, 300) || response.statusText, advice: t("Something between the browser and the console answered: look at proxies on the way.") };
   }
   if (!response.ok) {
     if (response.status === 401 && path !== "/api/login") session.value = { ...session.value, user: null };
     throw new ApiError(value ?? { status: response.status, code: "FAILED", title: response.statusText });
   }
-  if (path.startsWith("/api/clusters/")) silent.value = response.headers.get("X-Silent-Brokers") ?? "";
+  if (path.startsWith("/api/clusters/")) silent.value = (response.headers.get("X-Silent-Brokers") ?? "").split(",").map(decodeURIComponent).join(", ");
   return value;
 }
 

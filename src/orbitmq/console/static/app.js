@@ -26,6 +26,8 @@ function View({ view, cluster, name }) {
 
 function Frame() {
   const { cluster, view, name } = place.value;
+  const [open, setOpen] = useState(false); // the menu of phones
+  useEffect(() => setOpen(false), [cluster, view, name]);
   const clusters = session.value.clusters;
   const known = clusters.includes(cluster);
   useEffect(() => { if (!cluster && clusters.length) go(address(clusters[0], "overview"), { replace: true }); }, [cluster, clusters]);
@@ -40,10 +42,11 @@ function Frame() {
         ${!known && html`<option value=${cluster} selected>${cluster}</option>`}
         ${clusters.map((one) => html`<option key=${one} value=${one} selected=${one === cluster}>${one}</option>`)}
       </select>
-      <nav aria-label=${t("Pages")}>
+      <button type="button" class="menu" aria-expanded=${open} aria-controls="pages" onClick=${() => setOpen(!open)}><span class="bars" aria-hidden="true"></span>${t("Menu")}</button>
+      <nav id="pages" class=${open ? "open" : ""} aria-label=${t("Pages")}>
         ${VIEWS.filter((one) => one.shown?.() ?? true).map((one) => html`<a key=${one.key} href=${address(cluster || clusters[0], one.key)} aria-current=${one === found ? "page" : undefined}>${t(one.title)}</a>`)}
       </nav>
-      <div class="top-end">
+      <div class=${`top-end ${open ? "open" : ""}`}>
         <select aria-label=${t("Language")} value=${language.value} onChange=${(event) => choose(event.target.value)}>
           ${Object.entries(LANGUAGES).map(([key, text]) => html`<option key=${key} value=${key} lang=${key} selected=${key === language.value}>${text}</option>`)}
         </select>

@@ -23,6 +23,7 @@ export function time(ms) {
   if (!ms || ms <= 0) return "–";
   return new Intl.DateTimeFormat(language.value, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(ms));
 }
+export const clock = (ms) => new Intl.DateTimeFormat(language.value, { timeStyle: "medium" }).format(new Date(ms));
 const two = (value, unit, rest, small) => (rest ? `${value} ${unit} ${rest} ${small}` : `${value} ${unit}`);
 export function span(ms) {
   if (ms == null || ms < 0) return "–";

@@ -29,3 +29,8 @@ export function t(text, values) {
   const found = words.value[text] ?? text;
   return values ? found.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? values[name] : whole)) : found;
 }
+
+// A text of the console's API that comes with its values apart; values may be such texts themselves.
+export function phrase(one) {
+  return t(one.text, Object.fromEntries(Object.entries(one.values).map(([name, value]) => [name, typeof value === "string" ? value : phrase(value)])));
+}

@@ -67,6 +67,8 @@ def _replicas(tables: ControllerTables, group: BrokerGroup) -> ReplicasInfo:
             one.without_master_ms,
             one.is_unclean,
             one.lost_bytes,
+            one.ended_ms,
+            one.ended_because,
         )
         for one in group.elections
     ]
@@ -95,7 +97,7 @@ def clean_broker_data(tables: ControllerTables, call: Call[CleanBrokerData], now
             ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA,
             "broker ids are numbers with `;` between",
         ) from None
-    tables.groups.clean(request.broker_name, ids, even_living=request.is_clean_living_broker)
+    tables.groups.clean(request.broker_name, ids, now, even_living=request.is_clean_living_broker)
     return tables.journal.after_commit(Void(), now)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from orbitmq.controller.group import BrokerGroup
-from orbitmq.controller.live import DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS, LiveBroker
+from orbitmq.controller.handlers.fields import address_of, number_of, text_of
+from orbitmq.controller.live import DEFAULT_TIMEOUT_MS, LEAST_TIMEOUT_MS, MAX_TIMEOUT_MS, LiveBroker
 from orbitmq.controller.tables import ControllerTables, handlers
 from orbitmq.handling.call import Call, Result
 from orbitmq.protocol.bodies.ha import ElectMasterResponseBody, SyncStateSet
@@ -37,7 +38,7 @@ def get_next_broker_id(tables: ControllerTables, call: Call[ControllerGetNextBro
     """An id that a new member may apply for."""
     tables.need_leadership(now)
     request = call.request
-    name = _text(request.broker_name, "brokerName")
+    name = text_of(request.broker_name, "brokerName")
     reply = NextBrokerIdReply(request.cluster_name, name, tables.groups.next_broker_id(name))
     return tables.journal.after_commit(reply, now)
 
@@ -47,11 +48,11 @@ def apply_broker_id(tables: ControllerTables, call: Call[ControllerApplyBrokerId
     """Gives an id to a broker."""
     tables.need_leadership(now)
     request = call.request
-    cluster = _text(request.cluster_name, "clusterName")
-    name = _text(request.broker_name, "brokerName")
-    broker_id = _number(request.applied_broker_id, "appliedBrokerId")
+    cluster = text_of(request.cluster_name, "clusterName")
+    name = text_of(request.broker_name, "brokerName")
+    broker_id = number_of(request.applied_broker_id, "appliedBrokerId")
     tables.groups.apply_broker_id(
-        cluster, name, broker_id, _text(request.register_check_code, "registerCheckCode")
+        cluster, name, broker_id, text_of(request.register_check_code, "registerCheckCode"), now
     )
     return tables.journal.after_commit(AppliedReply(cluster, name), now)
 
@@ -62,9 +63,9 @@ def register_broker(tables: ControllerTables, call: Call[ControllerRegisterBroke
     tables.need_leadership(now)
     request = call.request
     group = tables.groups.register(
-        _text(request.broker_name, "brokerName"),
-        _number(request.broker_id, "brokerId"),
-        _text(request.broker_address, "brokerAddress"),
+        text_of(request.broker_name, "brokerName"),
+        number_of(request.broker_id, "brokerId"),
+        address_of(request.broker_address, "brokerAddress"),
     )
     if group.master_id == request.broker_id:
         group = tables.groups.master_began_anew(group, now)
@@ -81,36 +82,27 @@ def register_broker(tables: ControllerTables, call: Call[ControllerRegisterBroke
 def broker_heartbeat(tables: ControllerTables, call: Call[BrokerHeartbeat], now: int) -> Result:
     """Notes a sign of life. A broker that asks for an answer may take it for its lease."""
     request = call.request
-    broker_id = _number(request.broker_id, "brokerId")
-    group = None
-    if tables.leadership.leads:
-        group = tables.groups.need(request.broker_name)
-        replica = group.replicas.get(broker_id)
-        if replica is None or replica.address != request.broker_addr:
-            raise Refused(
-                ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED,
-                f"broker {broker_id} of {request.broker_name} is not registered at {request.broker_addr}",
-            )
-    timeout_ms = request.heartbeat_timeout_mills
-    beat = LiveBroker(
-        address=request.broker_addr,
-        connection_id=call.peer.connection_id,
-        last_ms=now,
-        timeout_ms=min(max(1, DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms), MAX_TIMEOUT_MS),
-        epoch=_or(request.epoch, -1),
-        max_offset=_or(request.max_offset, -1),
-        confirm_offset=_or(request.confirm_offset, -1),
-        election_priority=_or(request.election_priority, 1 << 31),
-    )
-    member = (request.broker_name, broker_id)
+    broker_id = number_of(request.broker_id, "brokerId")
+    name = text_of(request.broker_name, "brokerName")
+    beat = _live_broker(request, call, now)
+    member = (name, broker_id)
+    if not tables.leadership.leads:
+        tables.live.heartbeat(member, beat)
+        tables.need_leadership(now)
+    group = tables.groups.need(name)
+    if not tables.groups.is_member(member, beat):
+        raise Refused(
+            ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED,
+            f"broker {broker_id} of {name} is not registered at {request.broker_addr}",
+        )
     was_away = tables.live.get(member) is None
-    tables.live.heartbeat(member, beat)
+    group = tables.groups.heard(group, broker_id, beat, now)
     tables.need_leadership(now)
-    if group is None:
-        return None
-    if was_away:
+    if was_away or group.is_restored:
         tables.groups.elect_where_needed(now, f"broker {broker_id} is back")
-    group = tables.groups.need(request.broker_name)
+    group = tables.groups.need(name)
+    if group.is_restored:
+        raise Refused(ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE, _why_restored(tables, group))
     if beat.epoch > 0 and group.master_id != broker_id and beat.epoch < group.master_epoch:
         # A master before learns here that it is none, should the notice have been lost.
         raise Refused(
@@ -118,6 +110,41 @@ def broker_heartbeat(tables: ControllerTables, call: Call[BrokerHeartbeat], now:
             f"{group.name} is in master epoch {group.master_epoch}, not in {beat.epoch}",
         )
     return tables.journal.after_commit(Void(remark="Heart beat success"), now)
+
+
+def _live_broker(request: BrokerHeartbeat, call: Call[BrokerHeartbeat], now: int) -> LiveBroker:
+    timeout_ms = request.heartbeat_timeout_mills
+    timeout_ms = DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms
+    if timeout_ms > MAX_TIMEOUT_MS:
+        # Its lease would be longer than the time for which this controller waits for it.
+        raise Refused(
+            ResponseCode.CONTROLLER_INVALID_REQUEST,
+            f"a heartbeat counts for at most {MAX_TIMEOUT_MS} ms, not {timeout_ms}: set "
+            "controllerHeartBeatTimeoutMills of this broker",
+        )
+    epoch = _or(request.epoch, -1)
+    return LiveBroker(
+        address=address_of(request.broker_addr, "brokerAddr"),
+        connection_id=call.peer.connection_id,
+        last_ms=now,
+        timeout_ms=max(LEAST_TIMEOUT_MS, timeout_ms),
+        epoch=epoch,
+        max_offset=_or(request.max_offset, -1),
+        confirm_offset=_or(request.confirm_offset, -1),
+        election_priority=_or(request.election_priority, 1 << 31),
+        known_epoch=max(epoch, _or(request.known_epoch, -1)),
+        set_epoch=_or(request.set_epoch, -1),
+        is_master=request.is_master,
+        peer=call.peer.address,
+    )
+
+
+def _why_restored(tables: ControllerTables, group: BrokerGroup) -> str:
+    missing = ", ".join(map(str, tables.groups.unheard(group))) or "none"
+    return (
+        f"the consensus store was restored: {group.name} has had epoch {group.master_epoch} since. It gets a "
+        f"master once all members were heard (missing: {missing}), or an operator elects one"
+    )
 
 
 @handlers(ControllerAlterSyncStateSet)
@@ -131,11 +158,12 @@ def alter_sync_state_set(
     if body is None or body.sync_state_set is None:
         raise Refused(ResponseCode.CONTROLLER_INVALID_REQUEST, "the request has no in-sync set")
     group = tables.groups.alter_sync_state_set(
-        _text(request.broker_name, "brokerName"),
-        _number(request.master_broker_id, "masterBrokerId"),
-        _number(request.master_epoch, "masterEpoch"),
+        text_of(request.broker_name, "brokerName"),
+        number_of(request.master_broker_id, "masterBrokerId"),
+        number_of(request.master_epoch, "masterEpoch"),
         frozenset(body.sync_state_set),
         body.sync_state_set_epoch,
+        renews=bool(request.renews),
     )
     reply = SyncStateSetReply(group.sync_state_set_epoch, _sync_state_set(group))
     return tables.journal.after_commit(reply, now)
@@ -147,6 +175,7 @@ def elect_master(tables: ControllerTables, call: Call[ControllerElectMaster], no
     tables.need_leadership(now)
     request = call.request
     group = tables.groups.need(request.broker_name)
+    by_operator = request.designate_elect or request.broker_id == NO_BROKER_ID
     named = None if request.broker_id == NO_BROKER_ID else request.broker_id
     if named is not None and named not in group.replicas:
         raise Refused(
@@ -154,14 +183,16 @@ def elect_master(tables: ControllerTables, call: Call[ControllerElectMaster], no
             f"BrokerId: {named} of {group.name} hasn't been registered in controller",
         )
     preferred = named if request.designate_elect else None
-    asker = "an operator" if request.designate_elect else f"broker {named}"
-    result = tables.groups.elect(group, now, f"asked for by {asker}", preferred=preferred, first=named)
+    asker = "an operator" if by_operator else f"broker {named}"
+    result = tables.groups.elect(
+        group, now, f"asked for by {asker}", preferred=preferred, first=named, by_operator=by_operator
+    )
     group = result.group
     if result.changed and group.master_id is not None:
-        return tables.journal.after_commit(_elected(tables, group, SUCCESS), now)
+        return tables.journal.after_commit(_elected(tables, group, SUCCESS, now), now)
     wanted = group.master_id if preferred is None else preferred
     if group.master_id is not None and group.master_id == wanted and tables.groups.is_live(group, wanted):
-        reply = _elected(tables, group, ResponseCode.CONTROLLER_MASTER_STILL_EXIST)
+        reply = _elected(tables, group, ResponseCode.CONTROLLER_MASTER_STILL_EXIST, now)
         reply.remark = f"the old master {group.master_address} of {group.name} still exists"
         return tables.journal.after_commit(reply, now)
     code = (
@@ -169,6 +200,8 @@ def elect_master(tables: ControllerTables, call: Call[ControllerElectMaster], no
         if named is None
         else ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
     )
+    if group.is_restored:
+        raise Refused(code, _why_restored(tables, group))
     raise Refused(code, f"Failed to elect a new master: no suitable in-sync replica of {group.name} is alive")
 
 
@@ -181,7 +214,7 @@ class _QuotedKeys(ElectMasterResponseBody):
         return self.to_standard_json()
 
 
-def _elected(tables: ControllerTables, group: BrokerGroup, code: int) -> ElectMasterReply:
+def _elected(tables: ControllerTables, group: BrokerGroup, code: int, now: int) -> ElectMasterReply:
     living = {
         broker_id: replica.address
         for broker_id, replica in group.replicas.items()
@@ -193,6 +226,8 @@ def _elected(tables: ControllerTables, group: BrokerGroup, code: int) -> ElectMa
         group.master_epoch,
         group.sync_state_set_epoch,
         _QuotedKeys(BrokerMemberGroup(group.cluster, group.name, living), set(group.sync_state_set)),
+        wait_ms=tables.groups.lease_left_ms(group, now) or None,
+        only_in_sync=not tables.settings.enable_elect_unclean_master,
         code=code,
     )
 
@@ -202,28 +237,18 @@ def get_replica_info(tables: ControllerTables, call: Call[ControllerGetReplicaIn
     """The master of a group and who is in sync."""
     tables.need_leadership(now)
     group = tables.groups.need(call.request.broker_name, ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST)
-    reply = ReplicaInfoReply(body=_sync_state_set(group))
+    only_in_sync = not tables.settings.enable_elect_unclean_master
+    reply = ReplicaInfoReply(body=_sync_state_set(group), only_in_sync=only_in_sync)
     if group.master_id is not None:
         reply.master_broker_id = group.master_id
         reply.master_address = group.master_address
         reply.master_epoch = group.master_epoch
+        reply.wait_ms = tables.groups.lease_left_ms(group, now) or None
     return tables.journal.after_commit(reply, now)
 
 
 def _sync_state_set(group: BrokerGroup) -> SyncStateSet:
     return SyncStateSet(set(group.sync_state_set), group.sync_state_set_epoch)
-
-
-def _text(value: str | None, name: str) -> str:
-    if not value:
-        raise Refused(ResponseCode.CONTROLLER_INVALID_REQUEST, f"the field {name} is missing")
-    return value
-
-
-def _number(value: int | None, name: str) -> int:
-    if value is None:
-        raise Refused(ResponseCode.CONTROLLER_INVALID_REQUEST, f"the field {name} is missing")
-    return value
 
 
 def _or(value: int | None, default: int) -> int:

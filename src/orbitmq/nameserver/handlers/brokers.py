@@ -7,6 +7,7 @@ from collections.abc import Generator
 from orbitmq.handling.call import Call, Result, in_turns, off_loop
 from orbitmq.nameserver.brokers import Master, Registration, RegistrationRefused
 from orbitmq.nameserver.kv import ORDER_TOPICS
+from orbitmq.nameserver.limits import LimitReached
 from orbitmq.nameserver.registering import is_long, read_registration, reading
 from orbitmq.nameserver.tables import RouteTables, handlers
 from orbitmq.protocol.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResponseBody, KVTable
@@ -55,6 +56,8 @@ def _register(tables: RouteTables, registration: Registration, now: int) -> Resu
         )
     except RegistrationRefused:
         raise Refused(ResponseCode.SYSTEM_ERROR, "register broker failed") from None
+    except LimitReached as error:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"register broker failed: {error}") from None
     return in_turns(_write_rows(tables, registration, master), now)
 
 

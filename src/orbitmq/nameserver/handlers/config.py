@@ -5,6 +5,7 @@ from __future__ import annotations
 from orbitmq.handling.call import Call, Result
 from orbitmq.handling.option_updates import parse_update, update_errors_refused
 from orbitmq.handling.saving import after_saving
+from orbitmq.nameserver.limits import LimitReached
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.nameserver.tables import ConfigTables, handlers
 from orbitmq.protocol.bodies.route import KVTable
@@ -32,7 +33,11 @@ OPTIONS_FILE = "namesrv.properties"
 def put_kv_config(tables: ConfigTables, call: Call[PutKvConfig], now: int) -> Result:
     """Sets a value; answered once the file holds it."""
     request = call.request
-    tables.kv.put(request.namespace, request.key, request.value)
+    try:
+        host = call.peer.address.rpartition(":")[0]
+        tables.kv.put(request.namespace, request.key, request.value, host)
+    except LimitReached as error:
+        raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
     return after_saving(tables.dirty_tables, Void(), now, tables.kv.NAME)
 
 

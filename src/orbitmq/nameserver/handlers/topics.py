@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from orbitmq.handling.call import Call
 from orbitmq.nameserver.kv import ORDER_TOPICS
+from orbitmq.nameserver.limits import LimitReached
 from orbitmq.nameserver.tables import RouteTables, handlers
 from orbitmq.protocol.bodies.route import TopicRouteData
 from orbitmq.protocol.bodies.topic import TopicList
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.help_pages import UNKNOWN_TOPICS
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.client import TopicListReply
 from orbitmq.protocol.requests.route import (
@@ -21,15 +23,12 @@ from orbitmq.protocol.requests.route import (
     GetTopicsByCluster,
     GetUnitTopicList,
     RegisterTopicInNamesrv,
-    RouteReply,
+    route_reply,
 )
-from orbitmq.protocol.schema.declare import Blob, Reply, Void
+from orbitmq.protocol.schema.declare import Reply, Void
 
-STANDARD_JSON_SINCE = 401
-"""Version ordinal (V4_9_4) from which clients are given routes in standard JSON."""
 UNIT = 1
 UNIT_SUB = 2
-HELP_PAGE = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 
 
 @handlers(GetRouteinfoByTopic)
@@ -43,14 +42,12 @@ def get_routeinfo_by_topic(tables: RouteTables, call: Call[GetRouteinfoByTopic],
         raise Refused(
             ResponseCode.TOPIC_NOT_EXIST,
             f"No topic route info in name server for the topic: {topic}\n"
-            f"See {HELP_PAGE} for further details.",
+            f"See {UNKNOWN_TOPICS} for further details.",
         )
     if settings.order_message_enable:
         route.order_topic_conf = tables.kv.get(ORDER_TOPICS, topic)
     _keep_zone(route, call.command)
-    if call.command.version >= STANDARD_JSON_SINCE or call.request.accept_standard_json_only:
-        return Blob(route.to_standard_json())
-    return RouteReply(route)
+    return route_reply(route, call.command)
 
 
 def _keep_zone(route: TopicRouteData, command: Command) -> None:
@@ -134,5 +131,8 @@ def delete_topic_in_namesrv(tables: RouteTables, call: Call[DeleteTopicInNamesrv
 def register_topic_in_namesrv(tables: RouteTables, call: Call[RegisterTopicInNamesrv], now: int) -> Reply:
     """Takes over rows of a topic for brokers that are known."""
     if call.request.body is not None:
-        tables.routes.put_rows(call.request.topic, call.request.body.queue_datas)
+        try:
+            tables.routes.put_rows(call.request.topic, call.request.body.queue_datas)
+        except LimitReached as error:
+            raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
     return Void()

@@ -93,17 +93,20 @@ class ReplicaIdentity(JsonBody):
 
 @dataclass(slots=True)
 class ElectionRecord(JsonBody):
-    """One change of a group's master; times in ms. Apache's controllers do not send it."""
+    """One election of a group's master; times in ms. Apache's controllers do not send it."""
 
     at_ms: Long = 0
     master_epoch: int = 0
     master_broker_id: Long | None = None
-    """None: the group lost its master."""
+    """Releases up to 0.2.0 send None where a group lost its master."""
     master_address: str = ""
     reason: str = ""
     without_master_ms: Long = 0
     unclean: bool = False
     lost_bytes: Long = 0
+    ended_ms: Long | None = None
+    """The moment from which on the group had no master; None if another election followed at once."""
+    ended_because: str = ""
 
 
 @dataclass(slots=True)

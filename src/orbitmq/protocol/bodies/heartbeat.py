@@ -8,6 +8,9 @@ from enum import IntEnum
 from orbitmq.protocol.codes import LanguageCode
 from orbitmq.protocol.schema.json_body import JsonBody, Long, named
 
+MEMBERS_SHOWN = 3
+"""Members that a sentence names."""
+
 
 class ConsumeType(IntEnum):
     """The kind of a consumer: it pulls itself, has messages pushed to its handler, or pops them."""
@@ -50,6 +53,14 @@ class SubscriptionData(JsonBody):
     sub_version: Long = 0
     """ms; a newer one replaces the group's subscription."""
     class_filter_mode: bool = False
+
+    @property
+    def filter(self) -> tuple[str, str]:
+        """Its type and expression, in one form for all that mean the same: tags are sorted, `*` is all."""
+        text = self.sub_string.strip()
+        if self.expression_type and self.expression_type != "TAG":
+            return self.expression_type, text
+        return "TAG", " || ".join(sorted({tag for part in text.split("||") if (tag := part.strip())})) or "*"
 
 
 @dataclass(slots=True)
@@ -107,6 +118,40 @@ class Connection(JsonBody):
 
 
 @dataclass(slots=True)
+class FilterOfMembers(JsonBody):
+    """A filter by which some members of a group read a topic, while others read it by another one.
+
+    Apache's brokers do not tell of this.
+    """
+
+    topic: str = ""
+    expression_type: str = ""
+    """TAG or SQL92; empty for members that do not subscribe the topic."""
+    expression: str = ""
+    broadcasting: bool = False
+    """True if they read all queues, and others share them."""
+    client_ids: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """The filter and its members, as people read it."""
+        return f"{self.text} ({self.members})"
+
+    @property
+    def text(self) -> str:
+        """The filter alone."""
+        if not self.expression_type:
+            return "not subscribed"
+        kind = "" if self.expression_type == "TAG" else f"{self.expression_type} "
+        return f"{kind}`{self.expression}`{', broadcasting' if self.broadcasting else ''}"
+
+    @property
+    def members(self) -> str:
+        """The first of the members, and the number of the others."""
+        more = len(self.client_ids) - MEMBERS_SHOWN
+        return ", ".join(self.client_ids[:MEMBERS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+@dataclass(slots=True)
 class ConsumerConnection(JsonBody):
     """The clients of a consumer group and what they subscribe to, by topic."""
 
@@ -115,6 +160,8 @@ class ConsumerConnection(JsonBody):
     consume_type: ConsumeType | None = None
     message_model: MessageModel | None = None
     consume_from_where: ConsumeFromWhere | None = None
+    filters_of_members: list[FilterOfMembers] | None = None
+    """None where members agree, and from Apache's brokers."""
 
 
 @dataclass(slots=True)
@@ -147,6 +194,8 @@ class GetConsumerListByGroupResponseBody(JsonBody):
     """The client ids of a consumer group."""
 
     consumer_id_list: list[str] | None = None
+    filters_of_members: list[FilterOfMembers] | None = None
+    """None where members agree, and from Apache's brokers."""
 
 
 @dataclass(slots=True)

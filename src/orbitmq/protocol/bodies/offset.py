@@ -41,6 +41,8 @@ class ActedFor(JsonBody):
     points_to: Long = 0
     """Messages that were popped, and whose check points are due until then, in ms, were delivered again
     elsewhere."""
+    left: list[Long] = field(default_factory=list)
+    """Physical offsets of messages that no other master takes: they are still the master's."""
 
 
 @dataclass(slots=True)
@@ -54,6 +56,8 @@ class DelayOffsetSerializeWrapper(JsonBody):
     acted_for: ActedFor | None = None
     log_end: Long | None = None
     """OrbitMQ's own: what was delivered up to the table is before this physical offset."""
+    left_done: list[Long] | None = None
+    """OrbitMQ's own: what another broker had left, and this one has delivered (physical offsets)."""
 
 
 @dataclass(slots=True)

@@ -9,6 +9,12 @@ from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.schema.json_body import JsonBody, Long, named
 
+LOOP_BLOCKED_TIMES = "PROP_LOOP_BLOCKED_TIMES"
+LOOP_BLOCKED_LONGEST_MS = "PROP_LOOP_BLOCKED_LONGEST_MS"
+LOOP_BLOCKED_LAST_MS = "PROP_LOOP_BLOCKED_LAST_MS"
+LOOP_BLOCKED_AT = "PROP_LOOP_BLOCKED_AT"
+"""Properties of OrbitMQ's consumers whose event loop was blocked by the program for a second at least."""
+
 
 @dataclass(slots=True)
 class ProcessQueueInfo(JsonBody):

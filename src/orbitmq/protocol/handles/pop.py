@@ -74,6 +74,8 @@ class PopHandle:
     queue_id: int
     queue_offset: int = -1
     physical_offset: int = -1
+    lite_topic: str = ""
+    """The lite topic of the message, which brokers are told apart from the handle."""
 
     @property
     def is_order(self) -> bool:
@@ -86,7 +88,7 @@ class PopHandle:
         return self.pop_time + self.invisible_ms
 
     def to_text(self) -> str:
-        """The text that peers carry: seven fields, and those two behind them that are known."""
+        """The text that peers carry: seven fields, and those three behind them that are known."""
         parts = [
             self.start_offset,
             self.pop_time,
@@ -100,23 +102,29 @@ class PopHandle:
             parts.append(self.queue_offset)
             if self.physical_offset >= 0:
                 parts.append(self.physical_offset)
+                if self.lite_topic:
+                    parts.append(self.lite_topic)
         return " ".join(map(str, parts))
 
     @classmethod
     def from_text(cls, text: str) -> PopHandle:
         """Reads a handle. Raises BadHandle."""
         parts = text.split(" ")
-        if not 7 <= len(parts) <= 9:
-            raise BadHandle(f"a handle has 7 to 9 fields, not {len(parts)}")
+        if not 7 <= len(parts) <= 10:
+            raise BadHandle(f"a handle has 7 to 10 fields, not {len(parts)}")
         try:
             start, popped, invisible, revive, kind = map(int, parts[:5])
-            queue_id, *rest = map(int, parts[6:])
+            queue_id, *rest = map(int, parts[6:9])
         except ValueError:
             raise BadHandle("a number of the handle is none") from None
         numbers = (start, popped, invisible, revive, kind, queue_id, *rest)
         if any(not 0 <= number < 2**63 for number in numbers):
             raise BadHandle("a number of the handle is out of range")
-        return cls(start, popped, invisible, revive, kind, parts[5], queue_id, *rest)
+        queue_offset, physical_offset = (*rest, -1, -1)[:2]
+        return cls(
+            start, popped, invisible, revive, kind, parts[5], queue_id, queue_offset, physical_offset,
+            "".join(parts[9:]),
+        )  # fmt: skip
 
 
 def start_offset_info(topic: str, queue_id: int, start_offset: int) -> str:

@@ -8,9 +8,11 @@ from the network cannot become gigabytes.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
+from orbitmq.extras import lacking
 from orbitmq.protocol.errors import Malformed, OrbitError
 from orbitmq.protocol.records.message import (
     COMPRESSED,
@@ -22,8 +24,12 @@ from orbitmq.protocol.records.message import (
 
 DEFAULT_LEVEL = 5
 """The level at which Apache's client compresses. Levels of all kinds go from 1 (fast) to 9 (small)."""
-MAX_BODY_BYTES = 64 << 20
-"""Limit in bytes of an inflated body, for readers of messages: brokers accept 4 MiB by default."""
+DEFAULT_MAX_INFLATED_BYTES = 16 << 20
+"""Limit in bytes of one inflated body, where a reader is given no other: brokers accept 4 MiB by default."""
+PIECE_BYTES = 256 << 10
+"""Inflated bytes that are made at a time."""
+_LEAST_WINDOW_BITS = 23
+"""Every reader of Zstandard takes windows of 8 MiB: its format asks for that."""
 
 
 class CompressionError(OrbitError):
@@ -35,7 +41,11 @@ class BadCompression(CompressionError, Malformed):
 
 
 class InflatedTooLarge(CompressionError, Malformed):
-    """A body that inflates to more than the reader takes."""
+    """A body that inflates to more than the reader takes: to more than `limit_bytes`."""
+
+    def __init__(self, text: str, limit_bytes: int) -> None:
+        super().__init__(text)
+        self.limit_bytes = limit_bytes
 
 
 class CompressionMissing(CompressionError):
@@ -48,42 +58,69 @@ def inflate(data: bytes | memoryview, sys_flag: int, limit_bytes: int) -> bytes:
     Raises InflatedTooLarge for a body of more than `limit_bytes`, BadCompression for anything but exactly one
     whole stream, CompressionMissing without the library it takes.
     """
-    kind = sys_flag & COMPRESSION_MASK
-    if kind in (0, COMPRESSION_ZLIB):
-        name, inflater = "zlib", zlib.decompressobj()
-        errors: tuple[type[Exception], ...] = (zlib.error,)
-    elif kind == COMPRESSION_LZ4:
-        name, inflater = "LZ4", _lz4().LZ4FrameDecompressor()
-        errors = (RuntimeError, ValueError)
-    elif kind == COMPRESSION_ZSTD:
-        zstd = _zstd()
-        name, inflater = "Zstandard", zstd.ZstdDecompressor()
-        errors = (zstd.ZstdError,)
-    else:
-        raise BadCompression(f"compression type {kind >> 8} is unknown")
-    try:
-        # One byte more than allowed shows what is too large; a stream may end with empty blocks.
-        body: bytes = inflater.decompress(data, limit_bytes + 1)
-        if not inflater.eof and len(body) <= limit_bytes:
-            body += _rest(inflater, limit_bytes + 1 - len(body))
-    except errors as error:
-        raise BadCompression(f"the {name} body cannot be inflated: {error}") from None
-    if len(body) > limit_bytes:
-        raise InflatedTooLarge(f"the {name} body of {len(data)} bytes inflates to more than {limit_bytes}")
-    if not inflater.eof:
-        raise BadCompression(f"the {name} body is cut off")
+    pieces = list(inflated_pieces(data, sys_flag, limit_bytes))
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def inflate_beginning(
+    data: bytes | memoryview, sys_flag: int, limit_bytes: int, most_bytes: int
+) -> tuple[bytes, bool]:
+    """The first `most_bytes` of a body, and True if that is all of it. Raises as `inflate`.
+
+    Of a longer body only the beginning is made, so its end may be damaged or beyond `limit_bytes`.
+    """
+    beginning = b""
+    for piece in inflated_pieces(data, sys_flag, limit_bytes, min(most_bytes + 1, PIECE_BYTES)):
+        beginning += piece
+        if len(beginning) > most_bytes:
+            return beginning[:most_bytes], False
+    return beginning, True
+
+
+def inflated_pieces(
+    data: bytes | memoryview, sys_flag: int, limit_bytes: int, piece_bytes: int = PIECE_BYTES
+) -> Iterator[bytes]:
+    """The body in pieces of `piece_bytes` at most, each made when it is asked for. Raises as `inflate`."""
+    name, inflater, errors = _inflater(sys_flag & COMPRESSION_MASK, limit_bytes)
+    size = 0
+    while True:
+        try:
+            # One byte more than allowed shows a body that is too large.
+            piece: bytes = inflater.decompress(data, min(piece_bytes, limit_bytes + 1 - size))
+        except errors as error:
+            if "too much memory" in str(error):
+                raise InflatedTooLarge(
+                    f"the {name} body of {len(data)} bytes asks for the memory of one above {limit_bytes}",
+                    limit_bytes,
+                ) from None
+            raise BadCompression(f"the {name} body cannot be inflated: {error}") from None
+        size += len(piece)
+        if size > limit_bytes:
+            raise InflatedTooLarge(f"a {name} body inflates to more than {limit_bytes} bytes", limit_bytes)
+        if piece:
+            yield piece
+        if inflater.eof:
+            break
+        data = getattr(inflater, "unconsumed_tail", b"")
+        if not data and (not piece or getattr(inflater, "needs_input", False)):
+            raise BadCompression(f"the {name} body is cut off")
     if inflater.unused_data:
         raise BadCompression(f"{len(inflater.unused_data)} bytes follow the {name} body")
-    return body
 
 
-def _rest(inflater: Any, limit_bytes: int) -> bytes:
-    """The output that an inflater still holds; empty if it needs more input."""
-    tail = getattr(inflater, "unconsumed_tail", b"")
-    if not tail and getattr(inflater, "needs_input", True):
-        return b""
-    rest: bytes = inflater.decompress(tail, limit_bytes)
-    return rest
+def _inflater(kind: int, limit_bytes: int) -> tuple[str, Any, tuple[type[Exception], ...]]:
+    """The name of a kind of compression, an inflater of one body, and the errors that it raises."""
+    if kind in (0, COMPRESSION_ZLIB):
+        return "zlib", zlib.decompressobj(), (zlib.error,)
+    if kind == COMPRESSION_LZ4:
+        return "LZ4", _lz4().LZ4FrameDecompressor(), (RuntimeError, ValueError)
+    if kind == COMPRESSION_ZSTD:
+        zstd = _zstd()
+        # The header names the window, which is taken before anything is inflated.
+        window_bits = min(max(_LEAST_WINDOW_BITS, (limit_bytes - 1).bit_length()), 30)
+        options = {zstd.DecompressionParameter.window_log_max: window_bits}
+        return "Zstandard", zstd.ZstdDecompressor(options=options), (zstd.ZstdError,)
+    raise BadCompression(f"compression type {kind >> 8} is unknown")
 
 
 def deflate(body: bytes | memoryview, kind: int = COMPRESSION_ZLIB, level: int = DEFAULT_LEVEL) -> bytes:
@@ -101,6 +138,17 @@ def deflate(body: bytes | memoryview, kind: int = COMPRESSION_ZLIB, level: int =
     else:
         raise ValueError(f"{kind:#x} is no kind of compression")
     return packed
+
+
+def deflated_if_smaller(
+    body: bytes, kind: int = COMPRESSION_ZLIB, level: int = DEFAULT_LEVEL
+) -> tuple[bytes, int]:
+    """`body` compressed, and the bits of sysFlag that say so; as it is, with 0, where that is no shorter.
+
+    Raises as `deflate`.
+    """
+    packed = deflate(body, kind, level)
+    return (packed, flag_of(kind)) if len(packed) < len(body) else (body, 0)
 
 
 def flag_of(kind: int) -> int:
@@ -122,4 +170,4 @@ def _library(name: str, package: str, *modules: str) -> Any:
             return import_module(module)
         except ImportError:
             continue
-    raise CompressionMissing(f"for {name} bodies install {package}, or orbitmq[fast]")
+    raise CompressionMissing(lacking(f"a body in {name}", package, "fast"))

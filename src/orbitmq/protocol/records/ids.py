@@ -7,6 +7,7 @@ hash i32 | milliseconds since the month began (local time) i32 | counter u16`, o
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
@@ -199,3 +200,9 @@ class UniqueIds:
         if now_ms >= self._month_end:
             self._month_start, self._month_end = month_of(now_ms)
         self._time_prefix = f"{self._prefix}{now_ms - self._month_start & 0xFFFFFFFF:08X}"
+
+
+def unique_id_of(name: str) -> str:
+    """The unique id of a message that is known by a name: 96 bits of a hash, and no time."""
+    digest = hashlib.blake2b(name.encode(), digest_size=12).hexdigest().upper()
+    return f"{digest[:20]}00000000{digest[20:]}"

@@ -37,6 +37,11 @@ COMPRESSION_ZLIB = 0x300
 """Bits of a message's sysFlag. Compression type 0 is zlib as well: what old clients write."""
 
 MAX_PROPERTIES_BYTES = 32_767
+BROKER_PROPERTIES_BYTES = 1024
+"""Room that a broker keeps for what it adds to the properties of messages which it has accepted: where a copy
+is to go, how often it was delivered, the handle of a pop. The longest names take all of it."""
+MAX_SENT_PROPERTIES_BYTES = MAX_PROPERTIES_BYTES - BROKER_PROPERTIES_BYTES
+"""Limit of a sent message, with what the broker adds when it stores it."""
 MAX_TOPIC_BYTES = 255
 
 PROPERTY_CRC_NAME = b"__CRC32#"

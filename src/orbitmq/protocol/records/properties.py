@@ -16,6 +16,7 @@ from orbitmq.protocol.records.properties_cy import (
 __all__ = [
     "SEPARATOR_IN_PROPERTY",
     "BadProperty",
+    "change_properties",
     "check_property",
     "decode_properties",
     "encode_properties",
@@ -40,6 +41,26 @@ def check_property(name: str, value: str) -> None:
     # Values may hold 0x01 (reading stops at the first one); names may not.
     if "\x01" in name:
         raise BadProperty(SEPARATOR_IN_NAME)
+
+
+def change_properties(properties: bytes, changes: Mapping[str, str | None]) -> bytes:
+    """A property string with other values, or without the properties that become None.
+
+    It has the order of `encode_properties` over `decode_properties`, but the bytes of all others stay as they
+    are: those that are no UTF-8 do not grow. Raises BadProperty.
+    """
+    entries: dict[bytes, bytes] = {}
+    for entry in properties.split(b"\x02"):
+        name, _, value = entry.partition(b"\x01")
+        if name and value:
+            entries[name] = value
+    for changed, new in changes.items():
+        if new is None:
+            entries.pop(changed.encode(), None)
+        else:
+            check_property(changed, new)
+            entries[changed.encode()] = new.encode("utf-8", "replace")
+    return b"".join([b"%b\x01%b\x02" % entry for entry in entries.items()])
 
 
 def encode_properties(properties: Mapping[str, str | None]) -> bytes:

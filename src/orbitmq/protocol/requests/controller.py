@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.protocol.bodies.ha import BrokerNames, BrokerReplicasInfo, ElectMasterResponseBody, SyncStateSet
-from orbitmq.protocol.schema.declare import Blob, Bytes, Long, Reply, Request, Void, request
+from orbitmq.protocol.schema.declare import Blob, Bytes, Long, Reply, Request, Void, request, wire
 
 
 class SyncStateSetReply(Reply):
@@ -22,6 +22,10 @@ class ControllerAlterSyncStateSet(Request[SyncStateSetReply]):
     master_epoch: int | None = None
     invoke_time: Long = 0
     body: SyncStateSet | None = None
+    renews: bool | None = wire("orbitmqRenew", default=None)
+    """True if the set is to stay as it is, and its epoch to grow: requests of before are refused from then
+    on. Apache's controllers refuse that.
+    """
 
 
 class ElectMasterReply(Reply):
@@ -32,6 +36,10 @@ class ElectMasterReply(Reply):
     master_epoch: int | None = None
     sync_state_set_epoch: int | None = None
     body: ElectMasterResponseBody | None = None
+    wait_ms: Long | None = wire("orbitmqWaitMs", default=None)
+    """Time for which another member's lease may hold: the master begins after it. Absent if none does."""
+    only_in_sync: bool | None = wire("orbitmqOnlyInSync", default=None)
+    """True if the controller elects no member out of sync; absent from Apache's."""
 
 
 @request(1002, to="controller")
@@ -77,6 +85,9 @@ class ReplicaInfoReply(Reply):
     master_address: str | None = None
     master_epoch: int | None = None
     body: SyncStateSet | None = None
+    wait_ms: Long | None = wire("orbitmqWaitMs", default=None)
+    """As in ElectMasterReply."""
+    only_in_sync: bool | None = wire("orbitmqOnlyInSync", default=None)
 
 
 @request(1004, to="controller")

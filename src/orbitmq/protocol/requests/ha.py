@@ -35,6 +35,12 @@ class BrokerHeartbeat(Request[Void]):
     confirm_offset: Long | None = None
     heartbeat_timeout_mills: Long | None = None
     election_priority: int | None = None
+    known_epoch: int | None = wire("orbitmqEpoch", default=None)
+    """The last epoch that the broker has heard of; its log may lack it."""
+    set_epoch: int | None = wire("orbitmqSetEpoch", default=None)
+    """Of a master: number of the last change of its in-sync set."""
+    is_master: bool | None = wire("orbitmqMaster", default=None)
+    """True if the broker answers as master while its lease holds; absent from brokers without a lease."""
 
 
 @request(905)
@@ -68,6 +74,10 @@ class ExchangeBrokerHaInfo(Request[HaInfoReply]):
     broker_id: Long | None = wire("orbitmqBrokerId", default=None)
     table_version: Long | None = wire("orbitmqTableVersion", default=None)
     """A slave with this id has taken over the master's tables up to this change."""
+    known_epoch: int | None = wire("orbitmqEpoch", default=None)
+    """The last epoch that this slave has heard of."""
+    may_be_blind: bool | None = wire("orbitmqBlind", default=None)
+    """True if this slave can be left to a master that hears no controller."""
 
 
 class HaStatusReply(Reply):

@@ -54,6 +54,8 @@ class AckMessage(Request[Void]):
     queue_id: int
     extra_info: str
     offset: Long
+    lite_topic: str | None = None
+    """Of a message of a lite topic of `topic`; the queue id is 0 then, and the offset that in its queue."""
 
 
 @request(200052)
@@ -86,6 +88,9 @@ class ChangeMessageInvisibletime(Request[InvisibletimeReply]):
     extra_info: str
     offset: Long
     invisible_time: Long
+    lite_topic: str | None = None
+    suspend: bool | None = None
+    """Of a lite topic: hide the whole batch, and do not count its next delivery."""
 
 
 class NotificationReply(Reply):

@@ -55,6 +55,33 @@ class PullMessage(_Pull):
     """Messages of one queue from a queue offset on; the broker may hold the request until there is one."""
 
 
+def pull_without_commit(
+    group: str,
+    topic: str,
+    queue_id: int,
+    queue_offset: int,
+    max_messages: int,
+    *,
+    wait_ms: int = 0,
+    subscription: str = "*",
+    expression_type: str = "TAG",
+) -> PullMessage:
+    """A pull that commits no offset: answered at once, or within `wait_ms` where no message is there."""
+    return PullMessage(
+        consumer_group=group,
+        topic=topic,
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        max_msg_nums=max_messages,
+        sys_flag=SUBSCRIPTION_IN_REQUEST | (MAY_BE_HELD if wait_ms > 0 else 0),
+        commit_offset=0,
+        suspend_timeout_millis=wait_ms,
+        sub_version=0,
+        subscription=subscription,
+        expression_type=expression_type,
+    )
+
+
 @request(361, queue=RequestQueue.LITE_PULL)
 class LitePullMessage(_Pull):
     """The same for clients that assign queues by themselves."""

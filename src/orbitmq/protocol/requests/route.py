@@ -10,6 +10,7 @@ from orbitmq.protocol.bodies.route import (
     TopicRouteData,
 )
 from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.client import TopicListReply
 from orbitmq.protocol.schema.declare import (
     MAX_MESSAGE_BYTES,
@@ -103,6 +104,18 @@ class GetRouteinfoByTopic(Request[RouteReply]):
 
     topic: str
     accept_standard_json_only: bool | None = None
+
+
+STANDARD_JSON_SINCE = 401
+"""Version ordinal (V4_9_4) from which clients are given routes in standard JSON."""
+
+
+def route_reply(route: TopicRouteData, command: Command) -> Reply:
+    """The answer to a request for a route, in the JSON that the asker reads."""
+    asked = (command.ext or {}).get("acceptStandardJsonOnly", "")
+    if command.version >= STANDARD_JSON_SINCE or asked.lower() == "true":
+        return Blob(route.to_standard_json())
+    return RouteReply(route)
 
 
 class ClusterInfoReply(Reply):

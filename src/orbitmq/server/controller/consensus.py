@@ -45,7 +45,7 @@ class LeaseLost(ConsensusError):
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class WriteGuard:
     """A key that hangs on its owner's lease, and the last change that was made under it."""
 
     key: str
@@ -104,10 +104,10 @@ class ConsensusStore(Protocol):
     async def put(self, key: str, text: str, lease: int) -> None:
         """Writes a key that goes with its lease."""
 
-    async def create(self, key: str, text: str, lease: int) -> Guard | None:
+    async def create(self, key: str, text: str, lease: int) -> WriteGuard | None:
         """Writes a key that goes with its lease; None if it is there already."""
 
-    async def commit(self, changes: Changes, guard: Guard) -> Guard | None:
+    async def commit(self, changes: Changes, guard: WriteGuard) -> WriteGuard | None:
         """All changes or none, and only while the guard's key is its owner's; None deletes a key.
 
         Gives the guard for the next changes; None if the key is not the owner's any more, and then nothing

@@ -24,7 +24,6 @@ from orbitmq.server.controller.consensus import (
     Changes,
     ConsensusError,
     ForeignStore,
-    Guard,
     Lease,
     LeaseLost,
     NoMajority,
@@ -32,6 +31,7 @@ from orbitmq.server.controller.consensus import (
     StoreUnreachable,
     StoreUntrusted,
     StoreWiped,
+    WriteGuard,
     parts,
 )
 from orbitmq.server.controller.identity import IDENTITY_KEY, PrefixIdentity
@@ -155,15 +155,15 @@ class EtcdStore:
         """Writes a key that goes with its lease."""
         await self._call("KV", "Put", self._put(key, text, lease))
 
-    async def create(self, key: str, text: str, lease: int) -> Guard | None:
+    async def create(self, key: str, text: str, lease: int) -> WriteGuard | None:
         """Writes a key that goes with its lease; None if it is there already."""
         response = await self._call("KV", "Txn", self._create(key, text, lease, _FENCE + key))
         if response.succeeded:
-            return Guard(key, lease, response.header.revision)
+            return WriteGuard(key, lease, response.header.revision)
         # It is this lease's where an answer was lost, and this is the second try.
-        return self._held(response, Guard(key, lease, 0))
+        return self._held(response, WriteGuard(key, lease, 0))
 
-    async def commit(self, changes: Changes, guard: Guard) -> Guard | None:
+    async def commit(self, changes: Changes, guard: WriteGuard) -> WriteGuard | None:
         """All changes or none of up to MAX_CHANGES; more of them go one part after another."""
         for part in parts(changes, MAX_CHANGES, MAX_BYTES):
             held = await self._commit(part, guard)
@@ -172,7 +172,7 @@ class EtcdStore:
             guard = held
         return guard
 
-    async def _commit(self, part: Changes, guard: Guard) -> Guard | None:
+    async def _commit(self, part: Changes, guard: WriteGuard) -> WriteGuard | None:
         fence = _FENCE + guard.key
         operations = [*(self._operation(key, text) for key, text in part.items()), self._operation(fence, "")]
         while True:
@@ -192,7 +192,7 @@ class EtcdStore:
                 return None
             guard = held  # an earlier try was carried out late
 
-    def _held(self, response: Any, guard: Guard) -> Guard | None:
+    def _held(self, response: Any, guard: WriteGuard) -> WriteGuard | None:
         """The guard as etcd holds it; None if its key is gone, or not of its lease."""
         found, fences = (one.response_range.kvs for one in response.responses)
         if not found or not fences or found[0].lease != guard.lease:

@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from orbitmq.controller.access import ControllerGate
 from orbitmq.controller.controller import Controller, Notice
 from orbitmq.controller.leadership import Leadership
 from orbitmq.controller.options import ControllerSettings
-from orbitmq.net.address import format_address
+from orbitmq.handling.credentials import first_user, own_credentials
+from orbitmq.net.address import format_address, is_loopback
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.server.controller.consensus import ConsensusError, ConsensusStore
-from orbitmq.server.controller.listening import listens
+from orbitmq.server.controller.listening import is_at, listens
 from orbitmq.server.controller.metrics import ControllerMetrics
 from orbitmq.server.controller.session import RETRY_SECONDS, Session
-from orbitmq.server.lifecycle.background import BackgroundTasks
 from orbitmq.server.lifecycle.clock import Clock
-from orbitmq.server.lifecycle.periodic import PeriodicTaskRunner
-from orbitmq.server.lifecycle.threads import Threads
 from orbitmq.server.metrics.health import Health
 from orbitmq.server.metrics.http import HttpRequest, HttpResponse
+from orbitmq.server.tasks.background import BackgroundTasks
+from orbitmq.server.tasks.periodic import PeriodicTaskRunner
+from orbitmq.server.tasks.threads import Threads
 from orbitmq.server.turn.tls import client_context, open_tls
 from orbitmq.server.turn.turn import Turns
 from orbitmq.store.periodic import PeriodicTask
@@ -32,8 +34,26 @@ NOTICE_TIMEOUT_MS = 500
 IDLE_CHECK_MS = 10_000
 LISTENS_SECONDS = 0.05
 """Interval at which a broker whose connection has ended is looked after."""
+MAX_ELSEWHERE = 1_000
+"""Lines about brokers that are not connected to, before they may come again."""
 START_SECONDS = 10
 """Time that a start waits for the consensus store."""
+
+
+def warn_of_gaps(settings: ControllerSettings, host: str) -> None:
+    """Warns at the start of a port that is open to strangers, and of requests that nobody may send."""
+    if not settings.authentication_enabled and not is_loopback(host):
+        log.warning(
+            "without authenticationEnabled, anybody who reaches the port on %s may elect masters, remove "
+            "members and set options. Set it, with innerClientAuthenticationCredentials here and at all "
+            "brokers, or open the port to the hosts of brokers and controllers alone",
+            host,
+        )
+    if settings.authentication_enabled and first_user(settings) is None:
+        log.warning(
+            "no operator is known, so nobody may elect a master, remove members or set options here: set "
+            "initAuthenticationUser"
+        )
 
 
 class ControllerServer:
@@ -59,6 +79,8 @@ class ControllerServer:
         self._threads = Threads()
         self._health = Health()
         self._background = BackgroundTasks()
+        self._elsewhere: set[str] = set()
+        """Brokers about which it was logged that their addresses are not connected to."""
         self._stopped = False
         self.controller: Controller
         self.session: Session
@@ -108,10 +130,16 @@ class ControllerServer:
             after_turn=self._after_turn,
             on_closed=self._connection_closed,
             max_connections=settings.max_connections,
+            gate=ControllerGate(settings) if settings.authentication_enabled else None,
             executor=self._threads.query,
             tls=tls,
         )
-        self._pool = ConnectionPool(connect_timeout_ms=NOTICE_TIMEOUT_MS, ssl=client_context(settings))
+        self._pool = ConnectionPool(
+            connect_timeout_ms=NOTICE_TIMEOUT_MS,
+            ssl=client_context(settings),
+            credentials=own_credentials(settings),
+        )
+        warn_of_gaps(settings, self._listen)
         await self.turns.listener.listen(self._listen, self._port, backlog=settings.server_socket_backlog)
         self._port = self.turns.listener.ports[0]
         leadership.own_address = settings.advertised_address or self.address
@@ -160,6 +188,9 @@ class ControllerServer:
         A master that was replaced while it lives would lose what its slaves have not got yet.
         """
         live = self.controller.live
+        broker = live.of_connection(connection_id)
+        if broker is None or not await self._may_connect(broker.address, broker.peer):
+            return
         while (address := live.address_of(connection_id)) is not None:
             if not await listens(address):
                 now = self._clock.now()
@@ -175,7 +206,26 @@ class ControllerServer:
     def _close_idle(self, now: int) -> None:
         self.turns.listener.close_idle(self._settings.server_channel_max_idle_time_seconds)
 
+    async def _may_connect(self, address: str, peer: str) -> bool:
+        """True if a broker has signed what it says of its address, or the address is where it speaks from: a
+        stranger shall not send this controller to any host that it likes.
+        """
+        if self._settings.authentication_enabled or await is_at(address, peer):
+            return True
+        if peer not in self._elsewhere:
+            if len(self._elsewhere) >= MAX_ELSEWHERE:
+                self._elsewhere.clear()
+            self._elsewhere.add(peer)
+            log.warning(
+                "%s says that it is the broker %s, on another host: this controller does not connect there, "
+                "so the broker learns of elections when it asks. Set authenticationEnabled, or brokerIP1",
+                peer, address,
+            )  # fmt: skip
+        return False
+
     async def _notify(self, notice: Notice) -> None:
+        if not await self._may_connect(notice.address, notice.peer):
+            return
         try:
             await self._pool.send_oneway(notice.address, notice.request)
         except OrbitError as error:

@@ -20,9 +20,9 @@ from orbitmq.server.controller.consensus import (
     ConsensusError,
     ConsensusStore,
     ForeignStore,
-    Guard,
     Lease,
     LeaseLost,
+    WriteGuard,
 )
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,10 @@ class Leader(Protocol):
 
 
 class Session:
-    """Runs until it is stopped. `on_committed` is called after each write, and after stepping down."""
+    """Runs until it is stopped. `on_committed` is called after each write, and after stepping down.
+
+    `called` names such a member in the log.
+    """
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Session:
         lease_seconds: int,
         now: Callable[[], int],
         on_committed: Callable[[], None],
+        called: str = "controller",
     ) -> None:
         self._store = store
         self._leader = leader
@@ -61,6 +65,7 @@ class Session:
         self._lease_seconds = lease_seconds
         self._now = now
         self._on_committed = on_committed
+        self._called = called
         self._changed = asyncio.Event()
         self._lease: Lease | None = None
         self._end: asyncio.TimerHandle | None = None
@@ -96,10 +101,10 @@ class Session:
         own = self._leadership
         await self._store.put(f"{MEMBERS}id/{own.own_id}", own.own_address, lease.id)
         self.error = ""
-        guard: asyncio.Future[Guard] = asyncio.get_running_loop().create_future()
+        guard: asyncio.Future[WriteGuard] = asyncio.get_running_loop().create_future()
         tasks = [
-            asyncio.create_task(self._keep_lease(lease), name="keep the controller's lease"),
-            asyncio.create_task(self._follow(lease.id, guard), name="follow the controllers"),
+            asyncio.create_task(self._keep_lease(lease), name="keep the lease"),
+            asyncio.create_task(self._follow(lease.id, guard), name="follow the members"),
             asyncio.create_task(self._write(guard), name="write decisions"),
         ]
         try:
@@ -148,7 +153,7 @@ class Session:
         left = (self._leadership.lease_until_ms - self._now()) / 1000
         self._end = asyncio.get_running_loop().call_later(left, self._step_down)
 
-    async def _follow(self, lease: int, guard: asyncio.Future[Guard]) -> None:
+    async def _follow(self, lease: int, guard: asyncio.Future[WriteGuard]) -> None:
         """Looks who is there at each change, and leads where nobody does."""
         async with contextlib.aclosing(self._store.watch(MEMBERS)) as changes:
             async for _ in changes:
@@ -156,7 +161,7 @@ class Session:
                 if created is not None and not guard.done():
                     guard.set_result(created)
 
-    async def _look(self, lease: int) -> Guard | None:
+    async def _look(self, lease: int) -> WriteGuard | None:
         own = self._leadership
         guard = None
         members = await self._store.read(MEMBERS)
@@ -170,12 +175,13 @@ class Session:
         }
         before, own.leader_id = own.leader_id, members.get(LEADER_KEY, "").removeprefix(MEMBERS)
         if own.leader_id != before and own.leader_id != own.own_id:
-            log.info("controller %s leads, at %s", own.leader_id or "nobody", own.leader_address)
+            who = own.leader_id or "nobody"
+            log.info("%s %s leads, at %s", self._called, who, own.leader_address)
         if own.leads and own.leader_id != own.own_id:
-            raise LeaseLost("another controller leads")
+            raise LeaseLost(f"another {self._called} leads")
         return guard
 
-    async def _write(self, created: asyncio.Future[Guard]) -> None:
+    async def _write(self, created: asyncio.Future[WriteGuard]) -> None:
         """Once this controller leads, takes over what the store holds, then writes each change."""
         guard = await created
         texts = await self._store.read()
@@ -183,7 +189,7 @@ class Session:
             self._leader.lead(texts, self._now())
         except UnreadableGroup as error:
             raise ForeignStore(f"the store holds what this release cannot read: {error}") from None
-        log.info("this controller leads")
+        log.info("this %s leads", self._called)
         journal = self._leader.journal
         while True:
             await self._changed.wait()
@@ -201,14 +207,14 @@ class Session:
                     log.warning("a change could not be written, trying again: %s", error)
                     await asyncio.sleep(RETRY_SECONDS)
             if next_guard is None:
-                raise LeaseLost("another controller leads: the change was not written")
+                raise LeaseLost(f"another {self._called} leads: the change was not written")
             guard = next_guard
             journal.confirm(batch)
             self._on_committed()
 
     def _step_down(self) -> None:
         if self._leadership.leads:
-            log.warning("this controller does not lead any more")
+            log.warning("this %s does not lead any more", self._called)
         self._leadership.leader_id = ""
         self._leader.step_down()
         self._on_committed()

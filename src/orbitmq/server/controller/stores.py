@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from orbitmq.controller.options import ControllerSettings
+from orbitmq.controller.options import ConsensusSettings
+from orbitmq.extras import lacking
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.errors import BadAddress
 from orbitmq.options import OptionError
@@ -12,7 +13,7 @@ ETCD = "etcd"
 ZOOKEEPER = "zookeeper"
 
 
-def open_store(settings: ControllerSettings) -> ConsensusStore:
+def open_store(settings: ConsensusSettings) -> ConsensusStore:
     """The store of `storeAddress`, not connected yet.
 
     Raises OptionError for an address that names none, or if its client library is not installed.
@@ -28,10 +29,11 @@ def open_store(settings: ControllerSettings) -> ConsensusStore:
         endpoints = parse_addresses(listed)
     except BadAddress as error:
         raise OptionError(f"{source}: storeAddress: {error}") from None
-    return _etcd(settings, endpoints) if kind == ETCD else _zookeeper(settings, endpoints)
+    open_kind = _etcd if kind == ETCD else _zookeeper
+    return open_kind(settings, endpoints)
 
 
-def _etcd(settings: ControllerSettings, endpoints: list[str]) -> ConsensusStore:
+def _etcd(settings: ConsensusSettings, endpoints: list[str]) -> ConsensusStore:
     try:
         from orbitmq.server.controller.etcd import EtcdStore, EtcdTls
     except ModuleNotFoundError as error:
@@ -40,13 +42,13 @@ def _etcd(settings: ControllerSettings, endpoints: list[str]) -> ConsensusStore:
     return EtcdStore(
         endpoints,
         prefix=settings.store_prefix,
-        group=settings.controller_group,
+        group=settings.store_group,
         timeout_ms=settings.store_timeout_ms,
         tls=None if files is None else EtcdTls(*files),
     )
 
 
-def _zookeeper(settings: ControllerSettings, endpoints: list[str]) -> ConsensusStore:
+def _zookeeper(settings: ConsensusSettings, endpoints: list[str]) -> ConsensusStore:
     if not settings.store_prefix.strip("/"):
         raise OptionError("storePrefix: ZooKeeper's root is no place for keys: name a node below it")
     try:
@@ -58,13 +60,13 @@ def _zookeeper(settings: ControllerSettings, endpoints: list[str]) -> ConsensusS
     return ZooKeeperStore(
         endpoints,
         prefix=settings.store_prefix,
-        group=settings.controller_group,
+        group=settings.store_group,
         timeout_ms=settings.store_timeout_ms,
         tls=None if files is None else ZooKeeperTls(*files),
     )
 
 
-def _tls_files(settings: ControllerSettings) -> tuple[str, str, str] | None:
+def _tls_files(settings: ConsensusSettings) -> tuple[str, str, str] | None:
     """Certificates to trust, own certificate and its key; None without TLS."""
     if not settings.store_ca_path:
         return None
@@ -72,6 +74,4 @@ def _tls_files(settings: ControllerSettings) -> tuple[str, str, str] | None:
 
 
 def _not_installed(store: str, extra: str, error: ModuleNotFoundError) -> OptionError:
-    return OptionError(
-        f"the client of {store} is not installed ({error.name}): pip install 'orbitmq[{extra}]'"
-    )
+    return OptionError(lacking(store, error.name, extra))

@@ -28,12 +28,12 @@ from orbitmq.server.controller.consensus import (
     Changes,
     ConsensusError,
     ForeignStore,
-    Guard,
     Lease,
     LeaseLost,
     NoMajority,
     StoreUnreachable,
     StoreWiped,
+    WriteGuard,
     parts,
 )
 from orbitmq.server.controller.identity import IDENTITY_KEY, PrefixIdentity
@@ -242,10 +242,10 @@ class ZooKeeperStore:
 
         await self._on_lease(lease, put)
 
-    async def create(self, key: str, text: str, lease: int) -> Guard | None:
+    async def create(self, key: str, text: str, lease: int) -> WriteGuard | None:
         """Writes a key that goes with its lease; None if it is there already."""
 
-        async def create(client: ZooKeeperClient) -> Guard | None:
+        async def create(client: ZooKeeperClient) -> WriteGuard | None:
             path, fence = self._path(key), self._fence(key)
             with contextlib.suppress(NodeExistsError):
                 await client.call(lambda zk: zk.create_async(fence, b""))
@@ -254,13 +254,13 @@ class ZooKeeperStore:
                 _, stat = await client.transact(operations)
             except NodeExistsError:
                 # It is this lease's where an answer was lost, and this is the second try.
-                return await self._held(client, Guard(key, lease, 0))
-            return Guard(key, lease, stat.version)
+                return await self._held(client, WriteGuard(key, lease, 0))
+            return WriteGuard(key, lease, stat.version)
 
-        guard: Guard | None = await self._on_lease(lease, create)
+        guard: WriteGuard | None = await self._on_lease(lease, create)
         return guard
 
-    async def _held(self, client: ZooKeeperClient, guard: Guard) -> Guard | None:
+    async def _held(self, client: ZooKeeperClient, guard: WriteGuard) -> WriteGuard | None:
         """The guard as ZooKeeper holds it; None if its key is gone, or not of its lease."""
         try:
             # In this order: if the key is still the lease's, it was as its fence was read.
@@ -270,7 +270,7 @@ class ZooKeeperStore:
             return None
         return replace(guard, revision=fence.version) if stat.ephemeralOwner == guard.lease else None
 
-    async def commit(self, changes: Changes, guard: Guard) -> Guard | None:
+    async def commit(self, changes: Changes, guard: WriteGuard) -> WriteGuard | None:
         """All changes or none of up to MAX_CHANGES; more of them go one part after another."""
         client = await self._client()
         for part in parts(changes, MAX_CHANGES, MAX_BYTES):
@@ -280,7 +280,7 @@ class ZooKeeperStore:
             guard = held
         return guard
 
-    async def _commit(self, client: ZooKeeperClient, part: Changes, guard: Guard) -> Guard | None:
+    async def _commit(self, client: ZooKeeperClient, part: Changes, guard: WriteGuard) -> WriteGuard | None:
         for _ in range(TRIES):
             guards = [_check(self._path(guard.key), -1), _set(self._fence(guard.key), "", guard.revision)]
             try:

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 from typing import cast
 
-from orbitmq.broker.ha.links import Links, Send, SlaveLink
 from orbitmq.broker.ha.options import ReplicationOptions
 from orbitmq.broker.ha.sign_in import MasterSignIn, SignInRefused
+from orbitmq.broker.role.links import Links, Send, SlaveLink
 from orbitmq.net.accepting import stop_accepting
 from orbitmq.net.address import format_address
 from orbitmq.net.tls import Contexts, FirstByte
@@ -250,11 +250,11 @@ class _SlaveConnection(asyncio.Protocol):
             if settings.ha_flow_control_enable:
                 batch = min(batch, server.links.limit.left(settings.max_ha_transfer_byte_in_second, now))
             send = link.next_send(
-                log_end, store.segment_bytes, batch, settings.ha_send_heartbeat_interval, now
+                log_end, store.log.segment_bytes, batch, settings.ha_send_heartbeat_interval, now
             )
             if send is None or (not send.size and batch <= 0 and link.next_offset < log_end):
                 break
-            data = store.read_log(send.physical_offset, send.size) if send.size else b""
+            data = store.log.read(send.physical_offset, send.size) if send.size else b""
             if send.size and not data:
                 self.end(
                     f"the log does not hold {send.physical_offset} any more: retention was faster "

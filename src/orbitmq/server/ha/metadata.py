@@ -67,7 +67,7 @@ class MetadataSync:
         """
         while True:
             self._news.clear()
-            address = self._broker.replication.master_address
+            address = self._broker.role.master_address
             if not address or self._verified() is None:
                 await self._wait_for_news(UNKNOWN_MASTER_SECONDS)
                 continue
@@ -140,15 +140,36 @@ class MetadataSync:
         version = None
         if settings.enable_controller_mode:
             version = (await self._call(address, ExchangeBrokerHaInfo())).table_version
-        await self._copy_settings(address)
-        await self._copy_positions(address)
-        await self._copy_modes_and_counts(address)
+        steps = [
+            self._copy_topics,
+            self._copy_groups,
+            self._copy_positions,
+            self._copy_modes,
+            self._copy_timer_counts,
+        ]
         if settings.authentication_enabled:
-            await self._copy_users(address)
+            steps.append(self._copy_users)
+        failed: OrbitError | None = None
+        for step in steps:
+            try:
+                await step(address)
+            except NetError:
+                raise
+            except OrbitError as error:
+                # One table that cannot be read does not keep the others from this slave.
+                failed = failed or error
+        if failed is not None:
+            raise failed
         if version is not None:
             # The master answers changes of its tables once its slaves have reported this.
-            slave_id = self._broker.replication.slave_id
-            await self._call(address, ExchangeBrokerHaInfo(broker_id=slave_id, table_version=version))
+            role = self._broker.role
+            taken = ExchangeBrokerHaInfo(
+                broker_id=role.slave_id,
+                table_version=version,
+                known_epoch=role.epoch,
+                may_be_blind=settings.enable_blind_master or None,
+            )
+            await self._call(address, taken)
         self._after_step(self._now())
 
     async def _call(self, address: str, request: Request[ReplyT]) -> ReplyT:
@@ -158,10 +179,13 @@ class MetadataSync:
             raise NetError("the master's log is not followed any more")
         return reply
 
-    async def _copy_settings(self, address: str) -> None:
+    async def _copy_topics(self, address: str) -> None:
+        asked_at = self._broker.store.max_physical
         topics = await self._call(address, GetAllTopicConfig())
         if topics.body is not None:
-            self._tables.topics(topics.body)
+            self._tables.topics(topics.body, asked_at, self._now())
+
+    async def _copy_groups(self, address: str) -> None:
         groups = await self._call(address, GetAllSubscriptiongroupConfig())
         if groups.body is not None:
             self._tables.groups(groups.body)
@@ -183,7 +207,7 @@ class MetadataSync:
         if offsets.body is not None:
             await self._pass_on_offsets(address, offsets.body)
             tables.offsets(offsets.body, log_end, self._now())
-        if not broker.replication.works_for_master:
+        if not broker.role.works_for_master:
             tables.progress(MasterProgress(timers, delay, asked_at, log_end))
 
     async def _pass_on_offsets(self, address: str, body: ConsumerOffsetSerializeWrapper) -> None:
@@ -200,11 +224,12 @@ class MetadataSync:
             if kept.get(place) == committed:
                 kept.pop(place, None)
 
-    async def _copy_modes_and_counts(self, address: str) -> None:
-        """Takes over the modes of groups, and the counts of timers."""
+    async def _copy_modes(self, address: str) -> None:
         modes = await self._call(address, GetAllMessageRequestMode())
         if modes.body is not None:
             self._tables.modes(modes.body)
+
+    async def _copy_timer_counts(self, address: str) -> None:
         if self._broker.settings.timer_wheel_enable:
             metrics = await self._call(address, GetTimerMetrics())
             if metrics.body:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from orbitmq.broker.ha.epoch_following import EpochFollowing, LogsDiverged
@@ -15,6 +15,13 @@ from orbitmq.broker.ha.options import HA_DISTANCE
 from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.ha.sign_in import SlaveSignIn
 from orbitmq.broker.options import BrokerSettings
+from orbitmq.broker.role.same_group import (
+    require_overlap,
+    require_same_group,
+    require_same_guards,
+    require_same_record,
+)
+from orbitmq.broker.role.state import RoleState
 from orbitmq.net.address import parse_address
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
@@ -29,6 +36,7 @@ from orbitmq.protocol.requests.pull import ViewMessageById
 from orbitmq.store import MessageStore
 from orbitmq.store.errors import StoreUnavailable
 from orbitmq.store.files import NO_SPACE
+from orbitmq.store.replica.replica_log import ReplicaLog
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +67,7 @@ class HaClient:
         settings: BrokerSettings,
         store: MessageStore,
         replication: Replication,
+        role: RoleState,
         pool: ConnectionPool,
         *,
         now: Callable[[], int],
@@ -67,7 +76,7 @@ class HaClient:
         after_append: Callable[[int], None],
         verified: Callable[[], None] = lambda: None,
         on_heartbeat: Callable[[], None] = lambda: None,
-        make_following: Callable[[MessageStore, str, int], Following] = Following,
+        make_following: Callable[[ReplicaLog, str, int], Following] = Following,
         on_diverged: Callable[[int], None] = lambda common_end: None,
         ssl: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
@@ -75,6 +84,7 @@ class HaClient:
         self._settings = settings
         self._store = store
         self._replication = replication
+        self._role = role
         self._pool = pool
         self._now = now
         self._flush = flush
@@ -97,12 +107,12 @@ class HaClient:
         """Connects, follows, and connects anew; ends with its task."""
         while True:
             pause = RETRY_SECONDS
-            if not self._replication.ha_address:
+            if not self._role.ha_address:
                 await self._find_master_in_time()
             self._note_unknown()
-            if self._replication.ha_address:
+            if self._role.ha_address:
                 try:
-                    await self._follow_once(self._replication.ha_address)
+                    await self._follow_once(self._role.ha_address)
                 except (OSError, TimeoutError, NetError) as error:
                     if isinstance(error, OSError) and error.errno in NO_SPACE:
                         self._warn_once(f"what the master sends cannot be stored: {error}")
@@ -114,16 +124,16 @@ class HaClient:
                     pause = REFUSED_SECONDS
                 except OrbitError as error:
                     self._replication.refusal = str(error)
-                    self._warn_once(f"does not follow {self._replication.ha_address}: {error}")
+                    self._warn_once(f"does not follow {self._role.ha_address}: {error}")
                     # There may be room on the disk at any moment, and senders may wait for this slave.
                     pause = RETRY_SECONDS if isinstance(error, StoreUnavailable) else REFUSED_SECONDS
                 except Exception:
-                    log.exception("slave: following %s failed", self._replication.ha_address)
+                    log.exception("slave: following %s failed", self._role.ha_address)
                     pause = REFUSED_SECONDS
             await asyncio.sleep(pause)
 
     def _note_unknown(self) -> None:
-        if self._replication.ha_address:
+        if self._role.ha_address:
             self._unknown_since = None
             return
         time = asyncio.get_running_loop().time()
@@ -143,7 +153,7 @@ class HaClient:
 
     def _unreachable(self, error: Exception) -> str:
         hint = "" if self._ssl is None else " (by TLS, for haTlsEnable is set: is it there, too?)"
-        address = self._replication.ha_address
+        address = self._role.ha_address
         return f"the master at {address} cannot be reached: {error or type(error).__name__}{hint}"
 
     def _warn_once(self, what: str) -> None:
@@ -156,8 +166,8 @@ class HaClient:
         store, replication = self._store, self._replication
         is_checked = await self._check_group()
         # No record to compare yet, or nobody to ask: the log may be that of another group.
-        is_unknown = not is_checked and (store.last_record < 0 or not replication.master_address)
-        following = self._make_following(store, address, self._now())
+        is_unknown = not is_checked and (store.newest.physical_offset < 0 or not self._role.master_address)
+        following = self._make_following(store.replica, address, self._now())
         if not isinstance(following, EpochFollowing) or not following.knows_epochs:
             await self._compare()
         # The first report is an acknowledgement, too.
@@ -185,7 +195,7 @@ class HaClient:
                 if following.is_silent(self._now(), self._settings.ha_housekeeping_interval):
                     raise NetError(f"it has sent nothing for {self._settings.ha_housekeeping_interval} ms")
                 self.report()
-                if is_unknown and store.last_record >= 0 and replication.master_address:
+                if is_unknown and store.newest.physical_offset >= 0 and self._role.master_address:
                     is_unknown = False
                     await self._compare()
             error = connection.closed.result()
@@ -232,9 +242,9 @@ class HaClient:
         that only haMasterAddress names is asked at the port before that of its log, where brokers are unless
         they were given another haListenPort.
         """
-        address = self._replication.master_address
+        address = self._role.master_address
         is_guess = not address
-        ha_host, ha_port = parse_address(self._replication.ha_address)
+        ha_host, ha_port = parse_address(self._role.ha_address)
         if is_guess:
             address = f"{ha_host}:{ha_port - HA_DISTANCE}"
         try:
@@ -260,45 +270,13 @@ class HaClient:
             self._warn_unchecked()
             if is_guess:
                 return False  # another broker
-        self._require_same_guards(address, said)
-        self._require_same_group(address, said)
+        require_same_guards(self._settings, address, said)
+        require_same_group(self._settings, self._store.options.mapped_file_size_commit_log, address, said)
         return is_named
-
-    def _require_same_guards(self, address: str, said: Mapping[str, str]) -> None:
-        """Raises BadStream if the master's HA port has TLS or a sign-in, and this slave's has not, or if only
-        this slave's has.
-        """
-        settings = self._settings
-        for name, wanted in (
-            ("haTlsEnable", settings.ha_tls_enable),
-            ("haAuthenticationEnable", settings.ha_authentication_enable),
-        ):
-            if (said.get(name) == "true") is not wanted:
-                raise BadStream(
-                    f"{name} is {said.get(name, 'not known')} at the master {address}, and "
-                    f"{str(wanted).lower()} here: set it alike at all brokers of the group"
-                )
-
-    def _require_same_group(self, address: str, said: Mapping[str, str]) -> None:
-        """Raises BadStream if the master is of another cluster or group, or has segments of another size."""
-        settings, options = self._settings, self._store.options
-        for name, mine, remedy in (
-            ("brokerClusterName", settings.broker_cluster_name, "look at namesrvAddr and haMasterAddress"),
-            ("brokerName", settings.broker_name, "look at namesrvAddr and haMasterAddress"),
-            (
-                "mappedFileSizeCommitLog",
-                options.mapped_file_size_commit_log,
-                "a slave's segments are as large as its master's: set it to the same here, in an empty store",
-            ),
-        ):
-            theirs = said.get(name)
-            # Brokers differ in how they write other characters.
-            if theirs is not None and theirs.isascii() and theirs != str(mine):
-                raise BadStream(f"{name} is {theirs} at the master {address}, and {mine} here: {remedy}")
 
     def _warn_unchecked(self) -> None:
         """Warns, once for each address, of a port that no known broker names as its own."""
-        address = self._replication.ha_address
+        address = self._role.ha_address
         if address != self._unchecked:
             log.warning(
                 "slave: no known broker of the group %s says that %s is its port for slaves (haListenPort): "
@@ -313,7 +291,7 @@ class HaClient:
 
         The slave knows that both logs are one only where the master can be asked: else it shows by the ends.
         """
-        address, at = self._replication.master_address, self._store.last_record
+        address, at = self._role.master_address, self._store.newest.physical_offset
         if not address or at < 0:
             return
         mine = self._store.record_at(at)
@@ -327,26 +305,15 @@ class HaClient:
             theirs = b""
             info = (await self._pool.call(address, GetBrokerRuntimeInfo(), COMPARE_TIMEOUT_MS)).body
             begin = int((info.table or {}).get("commitLogMinOffset", 0))
-            if at + len(mine) < begin:
-                raise BadStream(
-                    f"this log ends at {at + len(mine)}, and that of the master {address} begins at {begin}: "
-                    "what lies between is gone. Start this slave with an empty store"
-                ) from None
-        if theirs != bytes(mine):
-            raise BadStream(
-                f"the master {address} has another record at {at} than this broker, or none: their "
-                "logs have gone "
-                "different ways. Nothing is cut off here: start this slave with an empty store, or "
-                "make it the "
-                "master if its messages are the ones to keep"
-            )
+            require_overlap(at + len(mine), begin, address)
+        require_same_record(bytes(mine), theirs, at, address)
 
     def report(self) -> None:
         """Tells the master how far the log is safe here, if that is due."""
         connection, store = self._connection, self._store
         if connection is None:
             return
-        end = store.replica_end
+        end = store.replica.end
         if store.options.sync_flush:
             # A segment is full, and flushed, before all of what fills it has come.
             end = min(end, store.durable_offset)

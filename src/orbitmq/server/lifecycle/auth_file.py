@@ -8,8 +8,9 @@ from pathlib import Path
 from orbitmq.broker.auth.encryption import Sealing, Unsealable
 from orbitmq.broker.auth.options import AuthSettings
 from orbitmq.broker.auth.table import AuthTable, may_hold_clear_secrets
+from orbitmq.extras import install
 from orbitmq.server.errors import StartError
-from orbitmq.server.lifecycle.table_writer import TableFile, load_table
+from orbitmq.server.tasks.table_writer import TableFile, load_table
 from orbitmq.store.config_files import backup_path, write_text
 from orbitmq.store.files import RealDisk
 from orbitmq.store.snapshot import KEY_FILE
@@ -36,8 +37,9 @@ def load_auth(settings: AuthSettings, config: Path, table: AuthTable) -> TableFi
                     _write_sealed(file)
             elif is_asked:
                 log.warning(
-                    "users' secrets are stored in clear in %s: to have them sealed, install orbitmq[auth]",
+                    "users' secrets are stored in clear in %s: to have them sealed, %s",
                     path,
+                    install("auth"),
                 )
     except Unsealable as error:
         # Not a reason to take the .bak: with another key it might open, and be of long ago.

@@ -7,40 +7,45 @@ import logging
 import os
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from ssl import SSLContext
 
+from orbitmq import __version__
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.fast_failure import FastFailure
 from orbitmq.broker.filter.sql92 import load_parser
 from orbitmq.broker.ha.options import HA_DISTANCE
-from orbitmq.broker.ha.promise import unkept_options
-from orbitmq.broker.ha.role import RoleChange
 from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metrics import samples
 from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
+from orbitmq.broker.role.machine import RoleMachine
+from orbitmq.broker.role.promise import unkept_options
+from orbitmq.broker.role.role import RoleChange
 from orbitmq.broker.transaction.handlers import decisions_first
 from orbitmq.handling.call import Warm
 from orbitmq.net.address import format_address
 from orbitmq.protocol.records.ids import UniqueIds, pack_host
 from orbitmq.server.errors import CannotListen
-from orbitmq.server.ha.controller_mode import ControllerMode
-from orbitmq.server.ha.identity import EpochFile, IdentityFile
-from orbitmq.server.ha.runner import ReplicationRunner
-from orbitmq.server.ha.table_changes import TableChanges
-from orbitmq.server.lifecycle.acting import ActingMaster
-from orbitmq.server.lifecycle.background import BackgroundTasks
 from orbitmq.server.lifecycle.broker_tables import load_tables
-from orbitmq.server.lifecycle.broker_tasks import BrokerTasks
 from orbitmq.server.lifecycle.clock import Clock
-from orbitmq.server.lifecycle.registrar import Registrar
-from orbitmq.server.lifecycle.role_changes import RoleChanges
-from orbitmq.server.lifecycle.role_tasks import RoleTasks
+from orbitmq.server.lifecycle.private_folder import make_private
 from orbitmq.server.lifecycle.routes import RouteAsker
-from orbitmq.server.lifecycle.table_writer import TableFile, TableWriter
-from orbitmq.server.lifecycle.threads import Threads
 from orbitmq.server.lifecycle.turn_end import TurnEnd
 from orbitmq.server.metrics.reports import Reports
-from orbitmq.server.turn.guard import warn_of_gaps
+from orbitmq.server.role.acting import ActingMaster
+from orbitmq.server.role.changes import RoleChanges
+from orbitmq.server.role.controller_mode import ControllerMode
+from orbitmq.server.role.files import EpochFile, FollowedFile, IdentityFile
+from orbitmq.server.role.sockets import ReplicationRunner
+from orbitmq.server.role.table_changes import TableChanges
+from orbitmq.server.role.tasks import RoleTasks
+from orbitmq.server.tasks.background import BackgroundTasks
+from orbitmq.server.tasks.broker_tasks import BrokerTasks
+from orbitmq.server.tasks.registrar import Registrar
+from orbitmq.server.tasks.table_writer import TableFile, TableWriter
+from orbitmq.server.tasks.threads import Threads
+from orbitmq.server.turn.guard import require_ha_guard, warn_of_gaps
 from orbitmq.server.turn.listener import advertised_host, resolve
 from orbitmq.server.turn.tls import client_context, open_tls
 from orbitmq.server.turn.turn import Turns
@@ -101,7 +106,10 @@ class BrokerServer:
         return self._tasks.all
 
     async def start(self) -> None:
-        """Raises StartError, CannotListen, or a StoreError that says what is wrong with the data folder."""
+        """Raises StartError, CannotListen, RefusedValue, or a StoreError that says what is wrong with the
+        data folder.
+        """
+        require_ha_guard(self.settings)
         now = self._clock.now()
         self.identity = self._identify()
         loop = asyncio.get_running_loop()
@@ -109,11 +117,13 @@ class BrokerServer:
         await self._reports.open()
         try:
             await self._threads.start()
+            if self.settings.authentication_enabled and self._disk is None:
+                await loop.run_in_executor(self._threads.periodic, make_private, options.root)
             self.store = await loop.run_in_executor(
                 self._threads.periodic, MessageStore.open, options, now, self._disk
             )
             if self._disk is None:  # one that is simulated belongs to one thread
-                self.store.reserve_in(self._threads.reserve)
+                self.store.log.reserving.use_thread(self._threads.reserve)
             try:
                 await self._start_on_store()
             except BaseException:
@@ -140,6 +150,7 @@ class BrokerServer:
                 settings.broker_ip2 or host, settings.ha_listen_port or port + HA_DISTANCE
             ),
             host=pack_host(resolve(host), port),
+            version=__version__,
         )
 
     async def _start_on_store(self) -> None:
@@ -171,7 +182,7 @@ class BrokerServer:
             # In a thread: nobody is to wait for it when the first filter comes.
             asyncio.get_running_loop().run_in_executor(self._threads.periodic, load_parser)
         broker.topics.drain_changed()
-        self._reports.serve(broker, self.turns, self._clock.now)
+        self._reports.serve(partial(samples, broker), self.store, self.turns, self._clock.now)
         first = self._background.start(self._registrar.register(), "registration")
         # A name server that does not answer holds nobody up: it hears of us when it is back.
         await asyncio.wait({first}, timeout=FIRST_REGISTRATION_SECONDS)
@@ -193,7 +204,7 @@ class BrokerServer:
         )
         if self.settings.enable_controller_mode:
             # Until the controller says otherwise.
-            broker.replication.is_fenced = True
+            broker.role.await_controller()
             self._identity_file().read()  # one of another broker ends the start before anybody connects
             broker.epochs = self._epoch_file.read()
             broker.epochs.truncate(self.store.max_physical + 1)
@@ -204,14 +215,10 @@ class BrokerServer:
         SYNC_MASTER see nothing that its slaves lack.
         """
         promise = self.broker.promise
+        self.store.arrivals.replicas_reached(promise.replicated)
         if self.settings.enable_controller_mode:
-            # Another master's log may have overtaken the end of this one, which may never have been
-            # confirmed.
-            promise.held_at = 0
-        self.store.replicas_reached(promise.replicated)
-        if self.settings.enable_controller_mode:
-            self.store.hide_all()
-        self.store.takes_messages = not self.broker.replication.is_slave
+            self.store.arrivals.hide_all()
+        self.store.takes_messages = not self.broker.role.is_slave
 
     async def _recover(self, files: dict[str, TableFile], now: int) -> None:
         """Has the rules take up what the store says is open."""
@@ -226,8 +233,8 @@ class BrokerServer:
             log.warning("%s", line)
         for _ in broker.recover(now):
             await asyncio.sleep(0)
-        if settings.enable_slave_acting_master and not broker.replication.is_slave:
-            broker.hold_deliveries()
+        if settings.enable_slave_acting_master and broker.role.is_master:
+            broker.mastership.hold()
 
     def _make_turns(self) -> Turns:
         settings, broker = self.settings, self.broker
@@ -256,13 +263,22 @@ class BrokerServer:
         broker, settings, threads, now = self.broker, self.settings, self._threads, self._clock.now
         ssl, name_servers = client_context(settings), self._name_servers()
         self.turns = self._make_turns()
-        self._registrar = Registrar(broker, name_servers, now, ssl=ssl)
-        self._route_asker = RouteAsker(broker, name_servers, ssl=ssl)
+        self._registrar = Registrar(
+            broker.identity, broker.settings, broker.topics, broker.role, name_servers, now, ssl=ssl
+        )
+        self._route_asker = RouteAsker(broker.routes, settings, name_servers, ssl=ssl)
         self.replication = self._make_replication(ssl)
-        self._table_changes = TableChanges(broker, self.turns.waits.saved)
+        self._table_changes = TableChanges(
+            broker.promise,
+            broker.replication.table_versions,
+            broker.dirty_tables,
+            self.turns.waits.saved,
+        )
         self._table_writer = TableWriter(files, broker.dirty_tables, threads.save, self._saved)
         self._tasks = RoleTasks(
-            broker,
+            broker.role,
+            broker.timer,
+            broker.store,
             self.replication,
             threads,
             self._make_broker_tasks,
@@ -341,12 +357,32 @@ class BrokerServer:
         )
 
     def _make_controller_mode(self) -> ControllerMode:
+        broker, file = self.broker, self._identity_file()
+        assert broker.promise.in_sync is not None
+        machine = RoleMachine(
+            broker.settings,
+            broker.identity,
+            broker.store,
+            broker.role,
+            broker.promise.in_sync,
+            broker.epochs,
+            broker.promise.links,
+            file.read() or 0,
+        )
         return ControllerMode(
-            self.broker,
-            self._identity_file(),
+            machine,
+            broker.identity,
+            broker.settings,
+            file,
+            FollowedFile(
+                self._file_of(None, "followedMaster"), broker.identity.cluster, broker.identity.name
+            ),
             self._clock.now,
             self.change_role,
             self.truncate,
+            lambda: broker.store.arrivals.replicas_reached(broker.promise.replicated),
+            self._roles.go_blind,
+            self._roles.see,
             ssl=client_context(self.settings),
         )
 
@@ -373,7 +409,7 @@ class BrokerServer:
         return IdentityFile(path, self.identity.cluster, self.identity.name)
 
     async def _flush_all(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._threads.flush, self.store.flush_now)
+        await asyncio.get_running_loop().run_in_executor(self._threads.flush, self.store.flushing.flush_now)
 
     # The role.
 
@@ -407,7 +443,7 @@ class BrokerServer:
 
         Committed offsets and positions of delayed messages go back with their queues. Connections that have
         not taken all of an answer yet are closed: it may hold bytes that are cut off. Raises what
-        `MessageStore.truncate_to` does; RuntimeError in another role.
+        `Truncation.run` does; RuntimeError in another role.
         """
         return await self._roles.truncate(physical_offset)
 
@@ -430,7 +466,11 @@ class BrokerServer:
     def _warm(self, condition: Warm, then: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(
-            self._threads.read, self.store.read_cold, condition.offset, condition.size_bytes, condition.queue
+            self._threads.read,
+            self.store.reader.read_cold,
+            condition.offset,
+            condition.size_bytes,
+            condition.queue,
         )
         future.add_done_callback(lambda _: then())
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.broker import Broker
+from orbitmq.broker.offset.offsets import LMQ_FILE, PLAIN_FILE
 from orbitmq.server.lifecycle.auth_file import load_auth
-from orbitmq.server.lifecycle.table_writer import TableFile, load_table
+from orbitmq.server.tasks.table_writer import TableFile, load_table
 from orbitmq.store import FlushFailed, MessageStore
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,16 @@ def load_tables(broker: Broker) -> dict[str, TableFile]:
             files[name] = load_auth(settings, config, broker.auth)
             continue
         path = config / file_name
-        if not load_table(path, load_text) and store.max_physical:
+        if name == broker.deletions.NAME:
+            load_table(path, load_text)
+            # The next start looks for the last record of the log of then.
+            files[name] = TableFile(path, _after_flush(store, snapshot), is_ours=False)  # most have none
+            continue
+        found = load_table(path, load_text)
+        if not found and file_name == LMQ_FILE:
+            # Light message queues were switched on since.
+            found = load_table(config / PLAIN_FILE, load_text)
+        if not found and store.max_physical:
             log.warning("%s and its .bak are missing, though the store holds messages: begins empty", path)
         # A group's offset may not be on the disk before what it rests on, the check points of its pops.
         is_ahead = name == broker.offsets.NAME
@@ -49,7 +59,7 @@ def _after_flush(
 
         def text() -> str:
             try:
-                store.flush_now()
+                store.flushing.flush_now()
             except FlushFailed as error:
                 raise OSError(str(error)) from error
             return to_text()

@@ -15,12 +15,12 @@ from orbitmq.net.address import format_address
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.server.errors import StartError
-from orbitmq.server.lifecycle.background import BackgroundTasks
 from orbitmq.server.lifecycle.clock import Clock
-from orbitmq.server.lifecycle.periodic import PeriodicTaskRunner
-from orbitmq.server.lifecycle.table_writer import TableFile, TableWriter, load_table, made_at_once
-from orbitmq.server.lifecycle.threads import Threads
 from orbitmq.server.metrics.health import Health
+from orbitmq.server.tasks.background import BackgroundTasks
+from orbitmq.server.tasks.periodic import PeriodicTaskRunner
+from orbitmq.server.tasks.table_writer import TableFile, TableWriter, load_table, made_at_once
+from orbitmq.server.tasks.threads import Threads
 from orbitmq.server.turn.tls import client_context, open_tls
 from orbitmq.server.turn.turn import Turns
 from orbitmq.store.periodic import PeriodicTask
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 NOTICE_TIMEOUT_MS = 300
 """Time that a name server tries to reach a broker that it has to notify."""
 IDLE_CHECK_MS = 10_000
+PAUSE_PER_WRITE = 9.0
+"""The files of a name server, which anybody may have written, take a tenth of its time at most."""
 
 
 def _place(settings: NamesrvSettings, name: str, configured: str, data_dir: Path | None) -> Path:
@@ -111,6 +113,7 @@ class NamesrvServer:
             nameserver.dirty_tables,
             self._threads.save,
             lambda tables, is_change: self.turns.waits.saved(tables),
+            pause_per_write=PAUSE_PER_WRITE,
         )
         self._pool = ConnectionPool(connect_timeout_ms=NOTICE_TIMEOUT_MS, ssl=client_context(self._settings))
         await self.turns.listener.listen(

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from ssl import SSLContext
 
-from orbitmq.broker.auth.config_values import own_credentials
-from orbitmq.broker.broker import Broker
+from orbitmq.broker.metadata.routes import RouteTable
+from orbitmq.broker.options import BrokerSettings
+from orbitmq.handling.credentials import own_credentials
 from orbitmq.net.name_servers import NameServers
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import OrbitError
@@ -20,9 +21,16 @@ TIMEOUT_MS = 2_000
 class RouteAsker:
     """Looks up topics for the broker's table of routes."""
 
-    def __init__(self, broker: Broker, addresses: Sequence[str], *, ssl: SSLContext | None = None) -> None:
-        self._routes = broker.routes
-        self._pool = ConnectionPool(ssl=ssl, credentials=own_credentials(broker.settings))
+    def __init__(
+        self,
+        routes: RouteTable,
+        settings: BrokerSettings,
+        addresses: Sequence[str],
+        *,
+        ssl: SSLContext | None = None,
+    ) -> None:
+        self._routes = routes
+        self._pool = ConnectionPool(ssl=ssl, credentials=own_credentials(settings))
         self._names = NameServers(addresses, self._pool, TIMEOUT_MS)
 
     async def ask(self, topics: Iterable[str]) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 
 from orbitmq.broker.broker import Broker
 from orbitmq.handling.call import Signal
-from orbitmq.server.ha.runner import ReplicationRunner
-from orbitmq.server.ha.table_changes import TableChanges
-from orbitmq.server.lifecycle.background import BackgroundTasks
-from orbitmq.server.lifecycle.registrar import Registrar
-from orbitmq.server.lifecycle.role_changes import RoleChanges
 from orbitmq.server.lifecycle.routes import RouteAsker
-from orbitmq.server.lifecycle.table_writer import TableWriter
+from orbitmq.server.role.changes import RoleChanges
+from orbitmq.server.role.sockets import ReplicationRunner
+from orbitmq.server.role.table_changes import TableChanges
+from orbitmq.server.tasks.background import BackgroundTasks
+from orbitmq.server.tasks.registrar import Registrar
+from orbitmq.server.tasks.table_writer import TableWriter
 from orbitmq.server.turn.turn import Turns
 
 log = logging.getLogger(__name__)
@@ -55,6 +55,7 @@ class TurnEnd:
         self._is_guarded = turns.guard is not None
         self._awaited = turns.waits.queues
         self._awaited_or_polled = _AnyOf((turns.waits.queues, broker.held_pops, broker.held_notices))
+        self._awaited_or_lite = _AnyOf((self._awaited_or_polled, broker.lite_subscriptions))
         self._replication = replication
         self._roles = roles
         self._registrar = registrar
@@ -89,13 +90,14 @@ class TurnEnd:
         if self._is_guarded:
             self._turns.refuse_withdrawn()
         self._replication.pump()
+        self._store.is_paused = broker.promise.lacks_member
         # Shows readers, and acknowledges, the messages that enough replicas hold by now.
-        self._store.replicas_reached(broker.promise.replicated)
+        self._store.arrivals.replicas_reached(broker.promise.replicated)
         if self._turns.waits.waits_for_disk:
             self._turns.waits.durable(self._store.confirm_offset)
         if broker.outbox.pushes:
             self._push()
-        self._drain_arrivals()
+        self._drain_arrivals(now)
         if woken := broker.drain_woken():
             self._wake(woken)
         if broker.routes.wanted:
@@ -111,9 +113,9 @@ class TurnEnd:
             self._table_changes.answer_taken()
         if broker.topics.changed:
             self._registrar.topics_changed()
-        if self._flushes_at_once and not self._is_flushing and self._store.wants_flush:
+        if self._flushes_at_once and not self._is_flushing and self._store.flushing.is_wanted:
             self._flush()
-        self._store.reserve_soon()
+        self._store.log.reserving.begin_soon()
 
     def run_apart(self, now: int) -> None:
         """Ends a turn that no client's read has begun: replies that it lets go leave now, not in another
@@ -151,16 +153,20 @@ class TurnEnd:
         if self._broker.outbox.pushes:
             self._push()
 
-    def _drain_arrivals(self) -> None:
+    def _drain_arrivals(self, now: int) -> None:
         """Continues held calls whose queues have new messages."""
         broker = self._broker
         held = broker.held_pops.count or broker.held_notices.count
-        arrivals = self._store.drain_arrivals(self._awaited_or_polled if held else self._awaited)
+        has_lite = bool(broker.lite_subscriptions.clients)
+        wanted = self._awaited_or_polled if held else self._awaited
+        arrivals = self._store.arrivals.drain(self._awaited_or_lite if has_lite else wanted)
         if arrivals:
             self._turns.waits.arrived(arrivals)
             if held:
                 broker.held_pops.arrived(arrivals)
                 broker.held_notices.arrived(arrivals)
+            if has_lite:
+                broker.lite_events.arrived(arrivals, now)
 
     def _wake(self, woken: Sequence[Signal]) -> None:
         """Continues held calls that the rules have signalled; these may wake further ones."""
@@ -181,7 +187,9 @@ class TurnEnd:
     def _flush(self) -> None:
         """Group commit: one flush for all calls that wait now; later ones wait for the next flush."""
         loop = asyncio.get_running_loop()
-        loop.run_in_executor(self._flush_thread, self._store.flush_now).add_done_callback(self._flushed)
+        loop.run_in_executor(self._flush_thread, self._store.flushing.flush_now).add_done_callback(
+            self._flushed
+        )
         self._is_flushing = True
 
     def _flushed(self, future: asyncio.Future[Any]) -> None:

@@ -5,15 +5,16 @@ All of them are on every port that is configured: healthPort, metricsPromExporte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from orbitmq.broker.broker import Broker
+from orbitmq.broker.metrics import Sample
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.server.metrics.health import Health
 from orbitmq.server.metrics.scrape import Metrics
 from orbitmq.server.turn.latency import RpcLatency
 from orbitmq.server.turn.turn import Turns
+from orbitmq.store import MessageStore
 
 
 class Reports(Health):
@@ -38,9 +39,14 @@ class Reports(Health):
             if (host, settings.metrics_prom_exporter_port) != own:
                 await self.http.listen(host, settings.metrics_prom_exporter_port)
 
-    def serve(self, broker: Broker, turns: Turns, now: Callable[[], int]) -> None:
-        """From now on the broker answers: its pages report on it."""
-        store = broker.store
+    def serve(
+        self,
+        samples: Callable[[int], Iterator[Sample | None]],
+        store: MessageStore,
+        turns: Turns,
+        now: Callable[[], int],
+    ) -> None:
+        """From now on the broker answers: its pages report on it. `samples(now)` are those of its rules."""
 
         def why_not() -> str:
             return "" if store.is_writable else store.figures().refusal
@@ -49,7 +55,7 @@ class Reports(Health):
         if self.has_metrics:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="orbitmq-metrics")
             latency = self.latency or RpcLatency()
-            self._metrics = Metrics(broker, turns, latency, now, self._executor, self._settings)
+            self._metrics = Metrics(samples, store, turns, latency, now, self._executor, self._settings)
             self.http.pages["/metrics"] = self._metrics.page
 
     async def close_metrics(self) -> None:

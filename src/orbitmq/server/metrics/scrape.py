@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from orbitmq import __version__
-from orbitmq.broker.broker import Broker
-from orbitmq.broker.metrics import AgeOf, Position, Sample, samples
+from orbitmq.broker.metrics import AgeOf, Position, Sample
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.stats.metric_families import FAMILIES
 from orbitmq.broker.stats.options import parse_labels
@@ -31,6 +30,7 @@ from orbitmq.server.metrics.http import HttpRequest, HttpResponse
 from orbitmq.server.metrics.process_metrics import process_samples
 from orbitmq.server.turn.latency import RpcLatency
 from orbitmq.server.turn.turn import Turns
+from orbitmq.store import MessageStore
 
 SLICE_SECONDS = 0.002
 """For how long samples are taken at once."""
@@ -77,18 +77,23 @@ class _Slices:
 
 
 class Metrics:
-    """Answers scrapes of one broker; those that come together get the same answer."""
+    """Answers scrapes of one broker; those that come together get the same answer.
+
+    `samples(now)` are those of its rules.
+    """
 
     def __init__(
         self,
-        broker: Broker,
+        samples: Callable[[int], Iterator[Sample | None]],
+        store: MessageStore,
         turns: Turns,
         latency: RpcLatency,
         now: Callable[[], int],
         executor: Executor,
         settings: BrokerSettings,
     ) -> None:
-        self._broker = broker
+        self._rules_samples = samples
+        self._store = store
         self._turns = turns
         self._latency = latency
         self._now = now
@@ -140,7 +145,7 @@ class Metrics:
         yield Sample("orbitmq_build_info", (__version__,), 1)
         yield Sample("orbitmq_connections", (), len(self._turns.listener.connections))
         yield Sample("orbitmq_held_requests", (), self._turns.waits.count)
-        yield from samples(self._broker, now)
+        yield from self._rules_samples(now)
         yield from self._latency.samples()
         yield from process_samples()
 
@@ -148,7 +153,7 @@ class Metrics:
         """Looks for the place of a message, unless that was done. True if it had to."""
         if position in self._stored_ms or position in scrape.places:
             return False
-        unit = self._broker.store.physical_offset_of(*position)
+        unit = self._store.physical_offset_of(*position)
         if unit is not None:
             scrape.places[position] = (unit[0], unit[1])
         return True
@@ -159,7 +164,7 @@ class Metrics:
         self._look_up_times(scrape)
         settings = self._settings
         exposition = Exposition(
-            common_labels(settings, self._broker.identity.cluster, self._broker.identity.name),
+            common_labels(settings, settings.broker_cluster_name, settings.broker_name),
             settings.metrics_otel_cardinality_limit,
         )
         for sample in scrape.found:
@@ -179,9 +184,9 @@ class Metrics:
             for position in sample.value.positions
         }
         known = {position: at for position, at in self._stored_ms.items() if position in wanted}
-        store = self._broker.store
+        store = self._store
         for position, (physical_offset, size) in scrape.places.items():
-            stored = store.store_time_at(physical_offset, size)
+            stored = store.lookup.store_time_at(physical_offset, size)
             if stored > 0:
                 known[position] = stored
         self._stored_ms = known

@@ -12,7 +12,9 @@ from typing import Protocol, TypeAlias
 
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.handling.call import OFF_LOOP_TIMEOUT_MS, OffLoop, Outcome, Peer, Wait
+from orbitmq.net.address import is_loopback
 from orbitmq.net.connection import Connection
+from orbitmq.options import RefusedValue
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command
@@ -21,10 +23,8 @@ from orbitmq.protocol.schema.declare import REQUESTS
 log = logging.getLogger(__name__)
 
 MAX_LOGGED_CHARACTERS = 400
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 LOG_LINES_PER_SECOND = 10
 """Refusals logged one by one; of more than that only the number is."""
-
 
 Checking: TypeAlias = Generator[None, None, str | None]
 """Steps that return the reason why a request may not be served, or None."""
@@ -53,12 +53,35 @@ def warn_of_gaps(settings: BrokerSettings, has_users: bool) -> None:
         )
     if settings.authentication_enabled and not has_users:
         log.warning("no user is known, so every request will be refused: set initAuthenticationUser")
-    is_guarded = settings.ha_authentication_enable or settings.bind_address in _LOOPBACK
-    if settings.authentication_enabled and not is_guarded:
+    if _has_open_ha_port(settings):
         log.warning(
-            "authenticationEnabled without haAuthenticationEnable: the HA port sends the log to anybody who "
-            "reaches it; set that option, or open the port to the hosts of slaves alone"
+            "authenticationEnabled with haAuthenticationEnable=false: the HA port sends the log to anybody "
+            "who reaches it; open the port to the hosts of slaves alone"
         )
+
+
+def require_ha_guard(settings: BrokerSettings) -> None:
+    """Raises RefusedValue if the HA port would give to everybody what the other ports give to users only, and
+    nobody has said that it may.
+    """
+    if _has_open_ha_port(settings) and "haAuthenticationEnable" not in settings.sources:
+        raise RefusedValue(
+            "authenticationEnabled",
+            True,
+            "the HA port would send all messages to anybody who reaches "
+            f"{settings.bind_address or 'any address'} there. Set haAuthenticationEnable=true and "
+            "innerClientAuthenticationCredentials at all brokers of the group, or, if Apache's brokers are "
+            "in it or the port is open to slaves alone, say so: haAuthenticationEnable=false",
+            settings.sources.get("authenticationEnabled", "settings"),
+        )
+
+
+def _has_open_ha_port(settings: BrokerSettings) -> bool:
+    return (
+        settings.authentication_enabled
+        and not settings.ha_authentication_enable
+        and not is_loopback(settings.bind_address)
+    )
 
 
 class Guard:
@@ -142,12 +165,10 @@ class Guard:
         if self._lines <= LOG_LINES_PER_SECOND:
             kind = REQUESTS.get(command.code)
             name = kind.NAME if kind is not None else f"request {command.code}"
-            # The remark holds what the sender calls itself: nothing of that may break out of the line.
-            log.warning("refused %s of %s: %s", name, peer.address, _one_line(remark))
+            log.warning("refused %s of %s: %s", name, peer.address, _cut(remark))
 
 
-def _one_line(remark: str) -> str:
-    text = remark.encode("unicode_escape").decode()
+def _cut(text: str) -> str:
     return text if len(text) <= MAX_LOGGED_CHARACTERS else text[:MAX_LOGGED_CHARACTERS] + "..."
 
 

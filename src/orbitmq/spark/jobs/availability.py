@@ -133,7 +133,7 @@ def observations(spark: SparkSession, options: AvailabilityOptions) -> DataFrame
         recorded = spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
     else:
         given = {"subscribe": options.trace, "columns": ",".join(SOURCE_COLUMNS)}
-        live = spark.read.format("orbitmq").options(**options.setup.source_options, **given)
+        live = spark.read.format("orbitmq").options(**options.setup.reading_options, **given)
         recorded = records(live.load())
     return tables.bucketed(tables.from_trace(trace_tables.distinct(recorded)), TRACE_BUCKET_S)
 

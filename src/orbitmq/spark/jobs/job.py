@@ -24,13 +24,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orbitmq.access import namesrv_flag, read_credentials, signing_flags, tls_flags
+from orbitmq.admin.bodies import FLAG
 from orbitmq.admin.output import Result
+from orbitmq.flags import namesrv_flag, read_credentials, signing_flags, tls_flags
 from orbitmq.net.address import default_namesrv
+from orbitmq.protocol.records.compression import DEFAULT_MAX_INFLATED_BYTES
 from orbitmq.spark.jobs.failures import JobFailed, as_failure
 from orbitmq.spark.jobs.interrupting import handling
 from orbitmq.spark.jobs.ui import QUIET, JobUi
 from orbitmq.spark.read.connecting import PLAIN, Connecting
+from orbitmq.spark.read.values import MAX_INFLATED_BODY_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +52,8 @@ class JobSetup:
     """Spark's master; None: this machine, on all its cores."""
     remote: str | None = None
     """A Spark Connect server, `sc://host:port`, in place of a master."""
+    max_inflated_body_bytes: int = DEFAULT_MAX_INFLATED_BYTES
+    """Maximum size of a body that was compressed, once it is inflated."""
     memory: str = "1g"
     """Heap of the JVM on this machine."""
     conf: tuple[tuple[str, str], ...] = ()
@@ -71,6 +76,11 @@ class JobSetup:
         if self.connecting.tls_ca:
             found["tlsCa"] = self.connecting.tls_ca
         return found
+
+    @property
+    def reading_options(self) -> dict[str, str]:
+        """The same for a read: with the maximum of inflated bodies."""
+        return self.source_options | {"maxInflatedBodyBytes": str(self.max_inflated_body_bytes)}
 
     @contextmanager
     def session(self, app_name: str) -> Iterator[SparkSession]:
@@ -135,13 +145,15 @@ def job(
     *,
     examples: str,
     cluster: bool = True,
+    bodies: bool = True,
     checkpoint: str = "",
     dry_run: str = "",
     report: str = "",
 ) -> Callable[[Body], click.Command]:
     """Makes the command `orbitmq job NAME` of `function(setup, ui, **its own options)`.
 
-    Its docstring is the help. `cluster` gives it the flags that name servers and users need; `checkpoint`,
+    Its docstring is the help. `cluster` gives it the flags that name servers and users need, and
+    `bodies` with it the one that limits the bodies that it reads; `checkpoint`,
     `dry_run` and `report` give it the flag of that name, with this text as help: a flag that a job does not
     heed it does not have. The function's result is shown as a table, or as JSON with `--json`.
     """
@@ -167,7 +179,7 @@ def job(
             if result is not None:
                 ui.show(result)
 
-        flags = [*_SPARK, *(_CLUSTER if cluster else ())]
+        flags = [*_SPARK, *(_CLUSTER if cluster else ()), *(_BODIES if cluster and bodies else ())]
         for flag, text in (("--checkpoint", checkpoint), ("--dry-run", dry_run), ("--report", report)):
             if text:
                 flags.append(_flag(flag, text))
@@ -202,6 +214,18 @@ _CLUSTER = (
     *tls_flags("Use TLS, and trust these certificates (PEM). Each worker needs the file."),
 )
 
+_BODIES = (
+    click.Option(
+        [FLAG, "max_inflated_body_bytes"],
+        metavar="BYTES",
+        type=click.IntRange(1, MAX_INFLATED_BODY_BYTES),
+        default=DEFAULT_MAX_INFLATED_BYTES,
+        show_default=True,
+        help="Maximum size of a body that was compressed, once it is inflated. A job that reads a larger one "
+        "fails.",
+    ),
+)
+
 
 def _setup(values: dict[str, Any], environment: Mapping[str, str]) -> JobSetup:
     """Takes what is common out of `values`. Raises click.UsageError."""
@@ -218,7 +242,16 @@ def _setup(values: dict[str, Any], environment: Mapping[str, str]) -> JobSetup:
         given = {name: values.pop(name) for name in ("access_key", "secret_file", "tls", "tls_ca")}
         credentials = read_credentials(given, environment)
         connecting = Connecting(credentials, given["tls"] or bool(given["tls_ca"]), given["tls_ca"])
-    common = ("namesrv", "master", "remote", "memory", "checkpoint", "dry_run", "report")
+    common = (
+        "namesrv",
+        "max_inflated_body_bytes",
+        "master",
+        "remote",
+        "memory",
+        "checkpoint",
+        "dry_run",
+        "report",
+    )
     return JobSetup(
         connecting=connecting,
         conf=tuple(conf),

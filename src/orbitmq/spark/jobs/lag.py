@@ -203,6 +203,7 @@ orbitmq job lag --table ./lag --samples 0 --report lag.html"""
 @job(
     "lag",
     examples=EXAMPLES,
+    bodies=False,
     dry_run="Take one sample and print it; write nothing.",
     report="Write an HTML page with charts.",
 )

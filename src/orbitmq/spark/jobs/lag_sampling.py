@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.commands.group_list import groups_on, is_system
-from orbitmq.admin.commands.group_progress import group_progress
+from orbitmq.admin.groups import groups_on, is_system
+from orbitmq.admin.progress import group_progress
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.stats import OffsetWrapper, TopicOffset
@@ -16,7 +16,7 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.names import TOOLS_GROUP
 from orbitmq.protocol.records.message_cy import read_header
-from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage
+from orbitmq.protocol.requests.pull import pull_without_commit
 from orbitmq.protocol.requests.topic import GetTopicStatsInfo
 
 Sample = dict[str, Any]
@@ -96,13 +96,8 @@ class Sampler:
             return None
         try:
             reply = await self._admin.call(
-                one.address,
-                PullMessage(
-                    consumer_group=TOOLS_GROUP, topic=queue.topic, queue_id=queue.queue_id,
-                    queue_offset=first, max_msg_nums=1, sys_flag=SUBSCRIPTION_IN_REQUEST, commit_offset=0,
-                    suspend_timeout_millis=0, sub_version=0, subscription="*", expression_type="TAG",
-                ),
-            )  # fmt: skip
+                one.address, pull_without_commit(TOOLS_GROUP, queue.topic, queue.queue_id, first, 1)
+            )
         except BrokerRefused:  # a topic that tools may not read; its lag is known all the same
             return None
         if reply.code != ResponseCode.SUCCESS or not reply.body:

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.commands.topic_create import create_request
+from orbitmq.admin.topics import create_request
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, Malformed
 from orbitmq.protocol.names import TOOLS_GROUP
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset
-from orbitmq.protocol.requests.pull import MAY_BE_HELD, SUBSCRIPTION_IN_REQUEST, PullMessage
+from orbitmq.protocol.requests.pull import pull_without_commit
 from orbitmq.protocol.requests.route import GetBrokerClusterInfo
 from orbitmq.protocol.requests.send import SendMessage
 
@@ -118,12 +118,9 @@ class Prober:
             wanted = at_offset >= max(low, 0)
         reply = await self._admin.call(
             address,
-            PullMessage(
-                consumer_group=TOOLS_GROUP, topic=topic, queue_id=0, queue_offset=max(at_offset, 0),
-                max_msg_nums=1,
-                sys_flag=SUBSCRIPTION_IN_REQUEST | (MAY_BE_HELD if was_sent else 0), commit_offset=0,
-                suspend_timeout_millis=self._admin.timeout_ms // 2 if was_sent else 0, sub_version=0,
-                subscription="*", expression_type="TAG",
+            pull_without_commit(
+                TOOLS_GROUP, topic, 0, max(at_offset, 0), 1,
+                wait_ms=self._admin.timeout_ms // 2 if was_sent else 0,
             ),
         )  # fmt: skip
         if wanted and (reply.code != ResponseCode.SUCCESS or not reply.body):

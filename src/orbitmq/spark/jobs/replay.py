@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orbitmq.admin.command import Moment
 from orbitmq.admin.output import Column, Facts, Result, Rows
+from orbitmq.flags import Moment
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
 from orbitmq.spark.jobs.preflight import need_lake, need_target, need_topics
@@ -116,7 +116,7 @@ def read(spark: SparkSession, options: ReplayOptions, until_ms: int) -> DataFram
     from pyspark.sql import functions as sf
 
     if options.lake is None:
-        given = options.setup.source_options | {
+        given = options.setup.reading_options | {
             "subscribe": options.source,
             "endingTimestamp": str(until_ms),
             "startingOffsetsByTimestampStrategy": "latest",

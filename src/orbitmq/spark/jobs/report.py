@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from orbitmq import __version__
+from orbitmq.extras import lacking
 from orbitmq.protocol.errors import OrbitError
 
 if TYPE_CHECKING:
@@ -79,9 +80,7 @@ class Report:
             import jinja2
             import matplotlib as _  # noqa: F401
         except ModuleNotFoundError as error:
-            raise ReportUnavailable(
-                f'{error.name} is missing, which reports need: pip install "orbitmq[jobs]"'
-            ) from None
+            raise ReportUnavailable(lacking("a report", error.name, "jobs")) from None
         self._jinja = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
         self.title = title
         self.about = about

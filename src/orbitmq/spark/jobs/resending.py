@@ -67,8 +67,7 @@ def own_properties() -> Column:
     """The map without what clients and brokers have put there."""
     from pyspark.sql import functions as sf
 
-    from orbitmq.protocol.names import RESERVED_PROPERTIES
-    from orbitmq.spark.sink.identity import WRITE_PROPERTY
+    from orbitmq.protocol.names import RESERVED_PROPERTIES, WRITE_PROPERTY
 
     system = sorted({*RESERVED_PROPERTIES, WRITE_PROPERTY})
     return sf.map_filter("properties", lambda name, _: ~name.isin(system))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orbitmq.admin.command import Moment
 from orbitmq.admin.output import Column, Rows
+from orbitmq.flags import Moment
 from orbitmq.plurals import counted
 from orbitmq.protocol.names import TRACE_TOPIC
 from orbitmq.spark.folders import local_path
@@ -83,7 +83,7 @@ def run(options: TraceOptions, ui: JobUi = QUIET) -> TraceResult:
 
 
 def _source(options: TraceOptions) -> dict[str, str]:
-    return options.setup.source_options | {
+    return options.setup.reading_options | {
         "subscribe": options.topic,
         "columns": "body,bornHost,storeTimestamp",
         "failOnDataLoss": "false" if options.allow_data_loss else "true",

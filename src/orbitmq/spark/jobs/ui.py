@@ -1,6 +1,6 @@
 """Output of a job: progress on a terminal, nothing in a pipe; a table or JSON at its end.
 
-Progress goes to standard error, so that standard output holds the result alone.
+ProgressBar goes to standard error, so that standard output holds the result alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.25
 
 
-class Progress(Protocol):
+class ProgressBar(Protocol):
     """A bar that somebody may be looking at."""
 
     def advance(self, by: int = 1) -> None:
@@ -63,7 +63,7 @@ class JobUi:
         show(result, self.as_json)
 
     @contextmanager
-    def progress(self, what: str, total: int | None = None) -> Iterator[Progress]:
+    def progress(self, what: str, total: int | None = None) -> Iterator[ProgressBar]:
         """A bar for as long as the block runs; without a total, one that only counts."""
         if not self.interactive:
             yield _Unseen()
@@ -92,7 +92,7 @@ class JobUi:
             yield _Bar(bars, bars.add_task(what, total=total, note=""))
 
     @contextmanager
-    def spark_progress(self, spark: SparkSession, what: str) -> Iterator[Progress]:
+    def spark_progress(self, spark: SparkSession, what: str) -> Iterator[ProgressBar]:
         """A bar that follows the tasks of the Spark jobs that run within the block."""
         with self.progress(what) as bar:
             tracker = _tracker(spark) if self.interactive else None
@@ -148,7 +148,7 @@ def _tracker(spark: SparkSession) -> Any | None:
         return None
 
 
-def _follow(tracker: Any, bar: Progress, over: threading.Event) -> None:
+def _follow(tracker: Any, bar: ProgressBar, over: threading.Event) -> None:
     """Sums up the tasks of the stages that have been seen: a stage that is done is no longer listed."""
     stages: dict[int, tuple[int, int]] = {}
     while not over.wait(POLL_SECONDS):

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from orbitmq.extras import lacking
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.folders import local_path
 from orbitmq.spark.lake.errors import LakeError
@@ -33,7 +34,7 @@ def check() -> None:
     try:
         import deltalake
     except ModuleNotFoundError:
-        raise BadOption("a Delta table needs the package deltalake: pip install 'orbitmq[delta]'") from None
+        raise BadOption(lacking("a Delta table", "deltalake", "delta")) from None
     found = tuple(int(part) for part in deltalake.__version__.split(".")[:2])
     if found < OLDEST:
         raise BadOption(

@@ -29,7 +29,7 @@ IN_PATH = ("topic", "date")
 NEEDED = ("brokerName", "queueId", "queueOffset", "storeTimestamp")
 """Columns without which a lake could not say what it holds."""
 REPEATED = frozenset(
-    {"brokerName", "queueId", "tags", "flag", "sysFlag", "bornHost", "storeHost", "reconsumeTimes"}
+    {"topic", "brokerName", "queueId", "tags", "flag", "sysFlag", "bornHost", "storeHost", "reconsumeTimes"}
 )
 """Columns with few values: these are worth a dictionary."""
 
@@ -43,6 +43,8 @@ class ParquetForm:
 
     compression: str = "snappy"
     row_group_bytes: int = ROW_GROUP_BYTES
+    field_ids: Mapping[str, int] | None = None
+    """Ids of columns, for Iceberg, and of what is in them (`properties.key`); with `topic` as one of them."""
 
 
 class DayFiles:
@@ -123,6 +125,8 @@ class _OpenFile:
         self._rows = 0
         self._times: list[int] = []
         self._queues: dict[str, tuple[int, int]] = {}
+        if form.field_ids is not None:
+            schema = with_ids(schema.insert(0, pa.field("topic", pa.string())), form.field_ids)
         self._stream: IO[bytes] = storage.open_write(staged)
         self._writer = pq.ParquetWriter(
             self._stream,
@@ -135,6 +139,9 @@ class _OpenFile:
 
     def add(self, rows: pa.RecordBatch) -> None:
         self._note(rows)
+        if self._form.field_ids is not None:
+            topic = pa.repeat(pa.scalar(self._place[1]), rows.num_rows)
+            rows = pa.RecordBatch.from_arrays([topic, *rows.columns], ["topic", *rows.schema.names])
         self._held.append(rows)
         self._held_bytes += rows.nbytes
         self._rows += rows.num_rows
@@ -168,6 +175,20 @@ class _OpenFile:
 
     def abandon(self) -> None:
         self._stream.close()
+
+
+def with_ids(schema: pa.Schema, ids: Mapping[str, int]) -> pa.Schema:
+    """The schema with Iceberg's ids at its fields, and at those of its maps."""
+
+    def identified(path: str, field: pa.Field) -> pa.Field:
+        kind = field.type
+        if pa.types.is_map(kind):
+            kind = pa.map_(
+                identified(f"{path}.key", kind.key_field), identified(f"{path}.value", kind.item_field)
+            )
+        return field.with_type(kind).with_metadata({"PARQUET:field_id": str(ids[path])})
+
+    return pa.schema([identified(field.name, field) for field in schema])
 
 
 def split_by_day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from orbitmq.protocol.names import DLQ_PREFIX, REPLY_TOPIC_SUFFIX, RETRY_PREFIX, is_system_topic
+from orbitmq.protocol.records.compression import DEFAULT_MAX_INFLATED_BYTES
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.offline.columns import BY_NAME, NAMES
 from orbitmq.spark.read.columns import columns_named
 from orbitmq.spark.read.option_rows import OptionRow
-from orbitmq.spark.read.values import boolean, count, time_ms, unknown
+from orbitmq.spark.read.values import boolean, count, max_inflated_body, time_ms, unknown
 
 DEFAULT_SPLIT_BYTES = 256 << 20
 DEFAULT_BATCH_BYTES = 4 << 20
@@ -61,6 +62,11 @@ OFFLINE_OPTIONS = (
     OptionRow("minPartitions", "1", "at least so many Spark tasks, as far as there are records"),
     OptionRow("maxBatchBytes", str(DEFAULT_BATCH_BYTES), "size at which rows are handed to Spark"),
     OptionRow(
+        "maxInflatedBodyBytes",
+        str(DEFAULT_MAX_INFLATED_BYTES),
+        "maximum size of a body that was compressed, once it is inflated; the record of a larger one is bad",
+    ),
+    OptionRow(
         "failOnDataLoss",
         "true",
         "fail when a planned file is gone (retention) before it is read; false: read what is left",
@@ -93,6 +99,7 @@ class OfflineOptions:
     """0: files are not cut."""
     min_partitions: int = 1
     max_batch_bytes: int = DEFAULT_BATCH_BYTES
+    max_inflated_body_bytes: int = DEFAULT_MAX_INFLATED_BYTES
     fail_on_data_loss: bool = True
     broker_names: tuple[str, ...] = ()
     storage_options: tuple[tuple[str, Any], ...] = ()
@@ -139,6 +146,7 @@ class OfflineOptions:
             else count(values, "splitBytes") or DEFAULT_SPLIT_BYTES,
             min_partitions=count(values, "minPartitions") or 1,
             max_batch_bytes=count(values, "maxBatchBytes") or DEFAULT_BATCH_BYTES,
+            max_inflated_body_bytes=max_inflated_body(values),
             fail_on_data_loss=boolean(values, "failOnDataLoss", default=True),
             broker_names=_names(values.get("brokerName", "")),
             storage_options=_storage_options(values.get("storageOptions")),

@@ -83,6 +83,7 @@ def read_work(work: Work, options: OfflineOptions, columns: tuple[str, ...]) -> 
         tags=options.tags,
         from_time_ms=options.from_time_ms,
         to_time_ms=options.to_time_ms,
+        max_body_bytes=options.max_inflated_body_bytes,
     )
     for place, broker_name in work.bad:
         yield _bad_batch([place], broker_name, columns, shown)

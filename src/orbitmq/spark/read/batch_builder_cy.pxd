@@ -23,6 +23,9 @@ cdef class BatchBuilder:
     cdef readonly long long weight  # bytes of the rows, roughly: to be asked after each of them
     cdef long long _row_bytes
     cdef readonly Py_ssize_t max_body_bytes
+    cdef readonly bint null_unreadable
+    cdef public Py_ssize_t unreadable  # rows whose body is null because it cannot be inflated
+    cdef public str unreadable_reason  # of the last one of them
     cdef readonly bint reads_properties
     cdef HostTexts _born_hosts
     cdef HostTexts _store_hosts

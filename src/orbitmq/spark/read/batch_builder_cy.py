@@ -61,14 +61,17 @@ _MAX_WEIGHT = cython.declare(cython.longlong, 0x20000000)
 """Arrow counts the bytes of a column with 31 bits. A batch weighs as much before a column comes near."""
 
 
-def new_batch(names: tuple[str, ...], max_body_bytes: int, before: Any = None) -> Any:
+def new_batch(
+    names: tuple[str, ...], max_body_bytes: int, before: Any = None, null_unreadable: bool = False
+) -> Any:
     """A batch with these columns and no rows. `before` is the last batch: this one begins as large.
 
-    `max_body_bytes` limits the size of a decompressed body.
+    `max_body_bytes` limits the size of an inflated body. With `null_unreadable` one that cannot be inflated
+    is null, else its record is bad.
     """
     if cython.compiled:
-        return BatchBuilder(names, max_body_bytes, before)
-    return PlainBatch(names, max_body_bytes)
+        return BatchBuilder(names, max_body_bytes, before, null_unreadable)
+    return PlainBatch(names, max_body_bytes, null_unreadable)
 
 
 @cython.final
@@ -92,7 +95,9 @@ class HostTexts:
 class BatchBuilder:
     """The rows of a batch, column by column."""
 
-    def __init__(self, names: tuple[str, ...], max_body_bytes: int, before: Any = None) -> None:
+    def __init__(
+        self, names: tuple[str, ...], max_body_bytes: int, before: Any = None, null_unreadable: bool = False
+    ) -> None:
         last: dict[str, Any] = {}
         if before is not None:
             one: BatchBuilder = before
@@ -113,6 +118,9 @@ class BatchBuilder:
             is_text = COLUMN_TYPES[name] == pa.string()
             self._row_bytes += 24 if is_text else 4 if name in ("body", "properties") else 8
         self.max_body_bytes = max_body_bytes
+        self.null_unreadable = null_unreadable
+        self.unreadable = 0
+        self.unreadable_reason = ""
         self.reads_properties = not FROM_PROPERTIES.isdisjoint(names)
         self._born_hosts = HostTexts()
         self._store_hosts = HostTexts()
@@ -234,6 +242,8 @@ class BatchBuilder:
         if self.tags is not None:
             self.tags.add_text_or_null(row.found.tags)
         if self.body is not None:
+            if not is_there(row.body):
+                self.body.note_null()
             self.body.add_bytes(row.body)
         if self.map_ends is not None:
             self._add_map(row)

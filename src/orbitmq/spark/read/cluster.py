@@ -21,7 +21,7 @@ from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.client import CheckClientConfig
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset, SearchOffsetByTimestamp
-from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage
+from orbitmq.protocol.requests.pull import PullMessage, pull_without_commit
 from orbitmq.protocol.requests.route import (
     GetAllTopicListFromNameserver,
     GetBrokerClusterInfo,
@@ -68,6 +68,8 @@ class Cluster:
         self._namesrv = tuple(namesrv)
         self._connecting = connecting
         self._open: dict[str, BlockingConnection] = {}
+        self._closes = 0
+        """Number of calls of `close`: a question of another thread may be under way then."""
 
     def __enter__(self) -> Self:
         return self
@@ -78,7 +80,8 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Closes all connections; the next question opens new ones."""
+        """Closes all connections, that of a question under way once it ends. The next one opens new ones."""
+        self._closes += 1
         while self._open:
             self._open.popitem()[1].close()
 
@@ -93,16 +96,23 @@ class Cluster:
         return self._asked(self._connecting.connect(address), question)
 
     def _asked(self, connection: BlockingConnection, question: Callable[[BlockingConnection], T]) -> T:
+        closes = self._closes
         try:
             answer = question(connection)
         except BrokerRefused:
-            self._open[connection.address] = connection
+            self._keep(connection, closes)
             raise
         except BaseException:
             connection.close()
             raise
-        self._open[connection.address] = connection
+        self._keep(connection, closes)
         return answer
+
+    def _keep(self, connection: BlockingConnection, closes: int) -> None:
+        """Keeps a connection for the next question, unless `close` was called meanwhile."""
+        self._open[connection.address] = connection
+        if closes != self._closes:
+            self.close()
 
     def _ask_name_server(self, question: Callable[[BlockingConnection], T]) -> T:
         failures = []
@@ -266,20 +276,17 @@ def pull_request(
     expression_type: str = "TAG",
 ) -> PullMessage:
     """A pull that is answered at once, with as much as the broker gives, and commits nothing."""
-    return PullMessage(
-        consumer_group=group,
-        topic=queue.topic,
-        queue_id=queue.queue_id,
-        queue_offset=queue_offset,
-        max_msg_nums=max_count,
-        sys_flag=SUBSCRIPTION_IN_REQUEST,
-        commit_offset=0,
-        suspend_timeout_millis=0,
+    pull = pull_without_commit(
+        group,
+        queue.topic,
+        queue.queue_id,
+        queue_offset,
+        max_count,
         subscription=subscription,
-        sub_version=0,
         expression_type=expression_type,
-        bulk=True,
     )
+    pull.bulk = True
+    return pull
 
 
 def call_all(connection: BlockingConnection, requests: Sequence[Any]) -> list[Any]:

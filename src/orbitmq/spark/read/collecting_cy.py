@@ -20,7 +20,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.records.compression import CompressionError, inflate
+from orbitmq.protocol.records.compression import CompressionError, CompressionMissing, inflate
 from orbitmq.protocol.records.inner_batch import plain_messages
 from orbitmq.protocol.records.message import BadRecord
 from orbitmq.protocol.records.message_cy import decode_record
@@ -157,9 +157,23 @@ def _add_record(
     row.flag = flag_of(row.data, cython.address(row.parts))
     row.body = body_of(row.data, cython.address(row.parts))
     if batch.body is not None and is_compressed(row.sys_flag):
-        body = inflate(bytes_of(row.body), row.sys_flag, batch.max_body_bytes)
-        row.body = span_of(body)
+        try:
+            body = inflate(bytes_of(row.body), row.sys_flag, batch.max_body_bytes)
+            row.body = span_of(body)
+        except CompressionError as error:
+            _note_unreadable(batch, error)
+            row.body = no_span()
     batch.add_row(row)
+    return 0
+
+
+@cython.cfunc
+def _note_unreadable(batch: BatchBuilder, error: Exception) -> cython.int:
+    """Counts a body that is null. Raises the error if there may be none. Compiled only."""
+    if not batch.null_unreadable or isinstance(error, CompressionMissing):
+        raise error
+    batch.unreadable += 1
+    batch.unreadable_reason = plain_batch.reason_of(error)
     return 0
 
 
@@ -171,7 +185,19 @@ def _add_inner_batch(
     properties: bytes
     body: bytes
     record = decode_record(buf, row.parts.record, False)
-    for message in plain_messages(record, batch.max_body_bytes):
+    try:
+        messages = plain_messages(record, batch.max_body_bytes)
+    except (BadRecord, CompressionError) as error:
+        _note_unreadable(batch, error)
+        # One row stands for the messages, of which nobody knows the number.
+        row.queue_offset = queue_offset_of(row.data, cython.address(row.parts))
+        row.properties = properties_of_record(row.data, cython.address(row.parts))
+        if _takes_message(batch, selection, row):
+            row.flag = flag_of(row.data, cython.address(row.parts))
+            row.body = no_span()
+            batch.add_row(row)
+        return 0
+    for message in messages:
         properties = message.properties
         row.queue_offset = message.queue_offset
         row.properties = span_of(properties)

@@ -45,7 +45,11 @@ COLUMNS = (
     Column("queueOffset", "bigint", "position in the queue"),
     Column("keys", "string", "keys, separated by blanks; null without"),
     Column("tags", "string", "tag; null without"),
-    Column("body", "binary", "body, inflated if it was compressed"),
+    Column(
+        "body",
+        "binary",
+        "body, inflated if it was compressed",
+    ),
     Column("properties", "map<string,string>", "all properties"),
     Column("flag", "int", "the sender's own flag"),
     Column("sysFlag", "int", "RocketMQ's flags: compression, transaction, IPv6 …"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.protocol.names import TOOLS_GROUP
+from orbitmq.protocol.records.compression import DEFAULT_MAX_INFLATED_BYTES
 
 DEFAULT_MAX_BATCH_BYTES = 4 << 20
 DEFAULT_TRIGGER_DELAY_MS = 15 * 60_000
@@ -113,6 +114,17 @@ OPTIONS = (
     ),
     OptionRow("columns", "all", "the columns to read, separated by commas; others are never built"),
     OptionRow("maxBatchBytes", str(DEFAULT_MAX_BATCH_BYTES), "size at which rows are handed to Spark"),
+    OptionRow(
+        "maxInflatedBodyBytes",
+        str(DEFAULT_MAX_INFLATED_BYTES),
+        "maximum size of a body that was compressed, once it is inflated",
+    ),
+    OptionRow(
+        "failOnUnreadableBody",
+        "true",
+        "fail when a body cannot be inflated, or to more than maxInflatedBodyBytes; false: it is null, and "
+        "the worker logs how many",
+    ),
     OptionRow(
         "groupId",
         TOOLS_GROUP,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from orbitmq.protocol.names import TOOLS_GROUP
+from orbitmq.protocol.records.compression import DEFAULT_MAX_INFLATED_BYTES
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.read.columns import columns_named
 from orbitmq.spark.read.connecting import PLAIN, Connecting, connecting_of, namesrv_of
@@ -21,7 +22,7 @@ from orbitmq.spark.read.option_rows import (
     OptionRow,
 )
 from orbitmq.spark.read.positions import LAST, Position, ending, is_queue, parsed_json, starting
-from orbitmq.spark.read.values import boolean, count, span_ms, unknown
+from orbitmq.spark.read.values import boolean, count, max_inflated_body, span_ms, unknown
 
 _ONLY = {row.name: row.only for row in OPTIONS if row.only}
 _SELECTIONS = ("subscribe", "topic", "subscribePattern", "assign")
@@ -54,6 +55,8 @@ class ReadOptions:
     max_batch_bytes: int
     fail_on_data_loss: bool
     group: str
+    max_inflated_body_bytes: int = DEFAULT_MAX_INFLATED_BYTES
+    fail_on_unreadable_body: bool = True
     connecting: Connecting = PLAIN
 
     @property
@@ -104,6 +107,8 @@ class ReadOptions:
             sql=sql,
             columns=columns_named(values.get("columns")),
             max_batch_bytes=count(values, "maxBatchBytes") or DEFAULT_MAX_BATCH_BYTES,
+            max_inflated_body_bytes=max_inflated_body(values),
+            fail_on_unreadable_body=boolean(values, "failOnUnreadableBody", default=True),
             fail_on_data_loss=boolean(values, "failOnDataLoss", default=True),
             group=values.get("groupId") or TOOLS_GROUP,
             connecting=connecting_of(values),

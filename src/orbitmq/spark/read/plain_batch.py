@@ -6,11 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from orbitmq.protocol.records.compression import CompressionError, inflate
+from orbitmq.protocol.records.compression import (
+    CompressionError,
+    CompressionMissing,
+    InflatedTooLarge,
+    inflate,
+)
 from orbitmq.protocol.records.ids import host_text
 from orbitmq.protocol.records.inner_batch import is_inner_batch, plain_messages
 from orbitmq.protocol.records.message import COMPRESSED, BadRecord, StoredMessage
@@ -21,12 +27,21 @@ from orbitmq.spark.read.column_types import COLUMN_TYPES, FROM_PROPERTIES, MAX_T
 from orbitmq.spark.read.selection_cy import Selection
 
 
+class BadBody(BadRecord):
+    """A sound record whose body cannot be inflated, or not within the maximum."""
+
+
 class PlainBatch:
     """The rows of a batch."""
 
-    def __init__(self, names: tuple[str, ...], max_body_bytes: int) -> None:
+    def __init__(self, names: tuple[str, ...], max_body_bytes: int, null_unreadable: bool = False) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in names}
         self._max_body_bytes = max_body_bytes
+        self._null_unreadable = null_unreadable
+        self.unreadable = 0
+        """Rows whose body is null because it cannot be inflated."""
+        self.unreadable_reason = ""
+        """The reason of the last one of them."""
         self._reads_properties = not FROM_PROPERTIES.isdisjoint(names)
         self._rows = 0
         self._size_bytes = 0
@@ -46,7 +61,12 @@ class PlainBatch:
         """
         messages: Iterable[StoredMessage] = (record,)
         if is_inner_batch(record.sys_flag):
-            messages = plain_messages(record, self._max_body_bytes)
+            try:
+                messages = plain_messages(record, self._max_body_bytes)
+            except (BadRecord, CompressionError) as error:
+                self._note_unreadable(error)
+                record = replace(record, sys_flag=record.sys_flag & ~COMPRESSED, body=None)  # type: ignore[arg-type]
+                messages = (record,)
         for message in messages:
             if not selection.takes_offset(message.queue_offset):
                 continue
@@ -56,9 +76,21 @@ class PlainBatch:
             if selection.takes_tag(properties.get("TAGS")):
                 self._add_row(message, properties, record.sys_flag)
 
+    def _note_unreadable(self, error: Exception) -> None:
+        """Counts a body that is null. Raises the error if there may be none."""
+        if not self._null_unreadable or isinstance(error, CompressionMissing):
+            raise error
+        self.unreadable += 1
+        self.unreadable_reason = reason_of(error)
+
     def _add_row(self, message: StoredMessage, properties: dict[str, str], sys_flag: int) -> None:
         if message.sys_flag & COMPRESSED and "body" in self._columns:
-            message = message.with_body(inflate(message.body, message.sys_flag, self._max_body_bytes))
+            try:
+                body = inflate(message.body, message.sys_flag, self._max_body_bytes)
+                message = message.with_body(body)
+            except CompressionError as error:
+                self._note_unreadable(error)
+                message = replace(message, body=None)  # type: ignore[arg-type]
         row = {name: _VALUES[name](message, properties) for name in self._columns}
         if "sysFlag" in row:
             row["sysFlag"] = sys_flag  # as stored; an inflated message no longer has its bits
@@ -118,8 +150,15 @@ def bad_record_of(error: Exception, position: int) -> BadRecord:
     if isinstance(error, BadRecord):
         return BadRecord(error.reason, position)
     if isinstance(error, ValueError):
-        return BadRecord(str(error), position)
+        return BadBody(reason_of(error), position)
     raise error
+
+
+def reason_of(error: Exception) -> str:
+    """The reason that a body cannot be inflated, with the option that helps."""
+    if isinstance(error, InflatedTooLarge):
+        return f"{error}, the maximum by maxInflatedBodyBytes (of a job --max-inflated-body-bytes)"
+    return str(error)
 
 
 _VALUES: dict[str, Callable[[StoredMessage, dict[str, str]], Any]] = {
@@ -150,6 +189,8 @@ def _micros(time_ms: int) -> int | None:
 
 
 def _value_bytes(kind: pa.DataType, value: Any) -> int:
+    if value is None and kind == pa.binary():
+        return 4
     if isinstance(value, str):
         return 4 + len(value.encode())
     if isinstance(value, bytes):

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import NetError
@@ -110,7 +110,7 @@ class QueuePuller:
         self._under_way: dict[int, tuple[int, int, PullMessage]] = {}
         self._held: dict[int, tuple[int, PullReply]] = {}
 
-    def __iter__(self) -> Iterator[Answer]:
+    def __iter__(self) -> Generator[Answer, None, None]:
         tries = 0
         while self._cursor < self._work.to_queue_offset:
             before = self._cursor

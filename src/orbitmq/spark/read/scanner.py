@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from orbitmq.protocol.records.compression import MAX_BODY_BYTES
+from orbitmq.protocol.records.compression import DEFAULT_MAX_INFLATED_BYTES
 from orbitmq.protocol.records.message import BadRecord
 from orbitmq.protocol.records.plain import behind_bad_record
 from orbitmq.protocol.records.scanning_cy import locate_records
@@ -45,6 +45,9 @@ class RecordScanner:
     `to_time_ms` those stored before the one, or not before the other. Half messages and what was rolled back
     (transaction type prepared or rollback) never count. Of an inner batch each message is a row.
 
+    A body may have `max_body_bytes` once it is inflated. The record of another one, or of one that cannot be
+    inflated, is bad; with `null_unreadable` its body is null instead.
+
     A record that is damaged raises BadRecord; what was before it stays collected. With `skip_bad` it is left
     out and kept in `bad` instead; the scan goes on behind it where its size can be believed.
     """
@@ -59,7 +62,8 @@ class RecordScanner:
         from_time_ms: int | None = None,
         to_time_ms: int | None = None,
         skip_bad: bool = False,
-        max_body_bytes: int = MAX_BODY_BYTES,
+        max_body_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
+        null_unreadable: bool = False,
     ) -> None:
         unknown = [name for name in columns if name not in COLUMN_TYPES]
         if unknown:
@@ -74,13 +78,19 @@ class RecordScanner:
         self._selection = Selection(accept, tags, from_time_ms, to_time_ms)
         self._skip_bad = skip_bad
         self._max_body_bytes = max_body_bytes
-        self._batch = new_batch(self.columns, max_body_bytes)
+        self._null_unreadable = null_unreadable
+        self._batch = new_batch(self.columns, max_body_bytes, null_unreadable=null_unreadable)
 
     @property
     def rows(self) -> int:
         """Rows collected and not yet taken."""
         rows: int = self._batch.row_count()
         return rows
+
+    @property
+    def unreadable(self) -> tuple[int, str]:
+        """Number of rows not yet taken whose body is null, for it cannot be inflated, and the last reason."""
+        return self._batch.unreadable, self._batch.unreadable_reason
 
     @property
     def size_bytes(self) -> int:
@@ -95,6 +105,21 @@ class RecordScanner:
         nothing more. Raises BadRecord, CompressionMissing.
         """
         before = self.rows
+        for _ in self.fill(buf, from_queue_offset, to_queue_offset):
+            pass
+        return self.rows - before
+
+    def fill(
+        self,
+        buf: Any,
+        from_queue_offset: int = 0,
+        to_queue_offset: int = MAX_QUEUE_OFFSET,
+        max_bytes: int = -1,
+    ) -> Iterator[None]:
+        """As `scan`, but stops whenever `max_bytes` are collected, for the caller to take them.
+
+        A small record may hold a large body: without a stop one buffer could become any number of bytes.
+        """
         position = 0
         self._selection.set_offsets(from_queue_offset, to_queue_offset)
         while True:
@@ -102,8 +127,18 @@ class RecordScanner:
             number = 0
             while number < found.record_count:
                 number = collect_records(
-                    self._batch, self._selection, buf, found.table, number, self._note_bad
+                    self._batch,
+                    self._selection,
+                    buf,
+                    found.table,
+                    number,
+                    self._note_bad,
+                    MAX_QUEUE_OFFSET,
+                    -1,
+                    max_bytes,
                 )
+                if 0 <= max_bytes <= self.size_bytes:
+                    yield
             position = found.position
             if found.stop is Stop.BAD:
                 self._note_bad(BadRecord(found.reason, position))
@@ -112,7 +147,6 @@ class RecordScanner:
                 break
             if position >= len(buf):
                 break
-        return self.rows - before
 
     def scan_log(self, buf: Any, start: int, limit: int, base: int, max_bytes: int) -> LogScan:
         """Collects the records that begin in `buf[start:limit]`, until about `max_bytes` are collected.
@@ -147,5 +181,7 @@ class RecordScanner:
     def take(self) -> pa.RecordBatch:
         """The rows collected so far, as one batch with the columns in the order asked; begins anew."""
         arrays = self._batch.arrays()
-        self._batch = new_batch(self.columns, self._max_body_bytes, self._batch)
+        self._batch = new_batch(
+            self.columns, self._max_body_bytes, self._batch, null_unreadable=self._null_unreadable
+        )
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

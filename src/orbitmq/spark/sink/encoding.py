@@ -18,11 +18,13 @@ from orbitmq.protocol.names import (
     RETRY_TOPIC,
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
+    WRITE_PROPERTY,
     IllegalName,
 )
+from orbitmq.protocol.records.ids import unique_id_of
 from orbitmq.protocol.records.message import MAX_PROPERTIES_BYTES
 from orbitmq.spark.sink.errors import BadRow
-from orbitmq.spark.sink.identity import MOST_ROWS, WRITE_PROPERTY, PartitionIdentity, unique_id, unique_id_of
+from orbitmq.spark.sink.identity import MOST_ROWS, PartitionIdentity, unique_id
 from orbitmq.spark.sink.options import WriteOptions
 from orbitmq.spark.sink.shape import Shape
 
@@ -45,6 +47,8 @@ class Outgoing(NamedTuple):
     """Its identity, as in its property `orbitmq.write`; empty if it need not be recognized again."""
     waits_in: str | None
     """The brokers' own topic in which a delayed message waits for its time; None: it is not delayed."""
+    also_in: str | None = None
+    """Another topic in which it may be already."""
 
     @property
     def size_bytes(self) -> int:
@@ -76,7 +80,7 @@ class Encoder:
         identity = self._identity
         prefix = identity.id_prefix if identity else ""
         now = time.time_ns() // 1_000_000
-        for topic, body, keys, tags, properties, sharding_key, delay, flag, once_key in zip(
+        for topic, body, keys, tags, properties, sharding_key, delay, flag, once_key, also_in in zip(
             *self._columns(batch), strict=True
         ):
             row = self._row
@@ -116,6 +120,7 @@ class Encoder:
                 row,
                 name.encode(),
                 None if delay is None else _waits_in(delay),
+                also_in,
             )
 
     def _unfit_body(self, row: int, size_bytes: int) -> BadRow:
@@ -202,6 +207,7 @@ class Encoder:
             self._delays(batch),
             column(shape.flag),
             column(shape.once_key),
+            column(shape.also_in),
         ]
 
     def _delays(self, batch: pa.RecordBatch) -> Sequence[str | None]:

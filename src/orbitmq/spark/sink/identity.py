@@ -12,8 +12,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-WRITE_PROPERTY = "orbitmq.write"
-"""The property that holds `write/batch/partition/row`."""
 MOST_ROWS = 1 << 32
 """Rows of one partition that an id can tell apart."""
 
@@ -52,9 +50,3 @@ def unique_id(prefix: str, row: int) -> str:
     while the month lasts. The counter is the low half of the row number.
     """
     return f"{prefix}{row >> 16:04X}00000000{row & 0xFFFF:04X}"
-
-
-def unique_id_of(name: str) -> str:
-    """The unique id of a row with a key of its own: 96 bits of a hash, and no time as above."""
-    digest = hashlib.blake2b(name.encode(), digest_size=12).hexdigest().upper()
-    return f"{digest[:20]}00000000{digest[20:]}"

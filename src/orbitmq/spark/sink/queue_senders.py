@@ -18,7 +18,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from orbitmq.client.sending.attempts import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, RETRY_CODES
+from orbitmq.client.sending.attempts import (
+    DECIDED_CODES,
+    FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    RETRY_CODES,
+)
 from orbitmq.client.sending.queue_choice import RoundRobin, queue_of_key
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import NetError
@@ -245,7 +250,7 @@ class QueueSenders:
         pause = FIRST_PAUSE_SECONDS
         tries = 1
         while True:
-            if isinstance(error, BrokerRefused) and error.code not in RETRY_CODES:
+            if isinstance(error, BrokerRefused) and error.code not in RETRY_CODES - DECIDED_CODES:
                 raise WriteFailed(f"{len(messages)} messages to {topic} were refused: {error}") from error
             if time.monotonic() + pause > deadline:
                 raise WriteFailed(

@@ -42,6 +42,13 @@ class Routes:
             addresses.append(members[MASTER_ID])
         return addresses
 
+    def masters_if_known(self, topic: str) -> list[str]:
+        """The same; none for a topic nobody knows."""
+        try:
+            return self.masters(topic)
+        except BadOption:
+            return []
+
     def master(self, queue: MessageQueue) -> str:
         """The address to send to. Raises WriteFailed."""
         address = self.route(queue.topic).brokers.get(queue.broker_name, {}).get(MASTER_ID)

@@ -8,12 +8,13 @@ they keep the message. The index follows the log by moments;
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from orbitmq.net.errors import CallTimeout
 from orbitmq.net.replies import read_reply
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.names import WRITE_PROPERTY
 from orbitmq.protocol.records.message_cy import decode_records
 from orbitmq.protocol.records.properties import find_property
 from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
@@ -21,7 +22,6 @@ from orbitmq.protocol.requests.pull import QueryMessage
 from orbitmq.spark.sink.connections import Connections
 from orbitmq.spark.sink.encoding import Outgoing
 from orbitmq.spark.sink.errors import CannotLookUp
-from orbitmq.spark.sink.identity import WRITE_PROPERTY
 from orbitmq.spark.sink.options import WriteOptions
 from orbitmq.spark.sink.routes import Routes
 
@@ -43,6 +43,8 @@ class Seen:
     def __init__(self, options: WriteOptions, routes: Routes) -> None:
         self._routes = routes
         self._connections = Connections(options.connecting)
+        self._known: dict[str, list[str]] = {}
+        """Brokers of further topics; none of one that does not exist."""
 
     def close(self) -> None:
         """Closes the connections."""
@@ -58,14 +60,25 @@ class Seen:
         found: set[int] = set()
         asked: dict[str, list[tuple[QueryMessage, Outgoing]]] = {}
         for message in messages:
-            for address in self._routes.masters(message.topic):
-                for topic in _topics(message):
-                    request = QueryMessage(topic, message.unique_id, 32, 0, FOREVER_MS, None, None, True)
+            for topic, at in self._places(message):
+                request = QueryMessage(topic, message.unique_id, 32, 0, FOREVER_MS, None, None, True)
+                for address in at:
                     asked.setdefault(address, []).append((request, message))
         for address, questions in asked.items():
             for start in range(0, len(questions), AHEAD):
                 self._query(address, questions[start : start + AHEAD], found)
         return [message for message in messages if message.row not in found]
+
+    def _places(self, message: Outgoing) -> Iterator[tuple[str, list[str]]]:
+        """Topics that may hold a message, and their brokers; a delayed one waits in a topic of brokers."""
+        masters = self._routes.masters(message.topic)
+        yield message.topic, masters
+        if message.waits_in is not None:
+            yield message.waits_in, masters
+        if message.also_in is not None:
+            if message.also_in not in self._known:
+                self._known[message.also_in] = self._routes.masters_if_known(message.also_in)
+            yield message.also_in, self._known[message.also_in]
 
     def _query(
         self, address: str, questions: Sequence[tuple[QueryMessage, Outgoing]], found: set[int]
@@ -124,8 +137,3 @@ class Seen:
                 raise CallTimeout(address, "the index to catch up", SHOWN_WITHIN_SECONDS * 1000)
             time.sleep(pause)
             pause = min(pause * 2, 0.5)
-
-
-def _topics(message: Outgoing) -> tuple[str, ...]:
-    """Topics that may hold a message: a delayed one waits in a topic of the brokers."""
-    return (message.topic,) if message.waits_in is None else (message.topic, message.waits_in)

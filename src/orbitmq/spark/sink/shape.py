@@ -45,6 +45,7 @@ INPUT_COLUMNS = (
     ),
     InputColumn("flag", _WHOLE, "the sender's own number"),
     InputColumn("onceKey", _TEXT, "with idempotent: what a row is known by, in place of where it stands"),
+    InputColumn("alsoIn", _TEXT, "with onceKey: another topic in which the message may be already"),
 )
 
 _BY_NAME = {column.name: column for column in INPUT_COLUMNS}
@@ -66,6 +67,7 @@ class Shape:
     deliver_at: int | None = None
     flag: int | None = None
     once_key: int | None = None
+    also_in: int | None = None
 
 
 _FIELDS = {
@@ -74,6 +76,7 @@ _FIELDS = {
     "delayMs": "delay_ms",
     "deliverAt": "deliver_at",
     "onceKey": "once_key",
+    "alsoIn": "also_in",
 }
 
 
@@ -107,6 +110,8 @@ def shape_of(schema: StructType, options: WriteOptions) -> Shape:
         raise BadColumn("there is neither a column topic nor the option topic")
     if "onceKey" in places and not options.idempotent:
         raise BadColumn("the column onceKey is of use with the option idempotent=true only")
+    if "alsoIn" in places and "onceKey" not in places:
+        raise BadColumn("the column alsoIn is of use with the column onceKey only")
     delays = [name for name in DELAY_OPTIONS if name in places]
     if len(delays) > 1:
         raise BadColumn(f"columns {' and '.join(delays)} say the same in different ways: keep one of them")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Set
 
+from orbitmq.plurals import counted
 from orbitmq.spark.errors import BadOption, DataLost, SparkSourceError
 from orbitmq.spark.read.cluster import Bounds, Cluster
 from orbitmq.spark.read.options import ReadOptions
@@ -52,6 +53,9 @@ class Follower:
         self._expression_checked = False
         self._brokers_checked = False
         self._missed: dict[Name, float] = {}
+        self.lost: Offsets = {}
+        """Messages of each queue that were there and can no longer be read, as far as this stream knows."""
+        self._counted: set[str] = set()
 
     def close(self) -> None:
         """Closes connections."""
@@ -116,7 +120,7 @@ class Follower:
         self._pause_if_idle()
         view = self._watch.look()
         self._check_brokers(known, view)
-        ends = self._ends_of(known, view)
+        ends, shrunk = self._ends_of(known, view)
         if self._target is None:
             self._ends = dict(ends)
         else:
@@ -126,7 +130,6 @@ class Follower:
             self._ends = {**known, **ends}
         waiting = {name: high - known.get(name, 0) for name, high in ends.items()}
         waiting = {name: size for name, size in waiting.items() if size > 0}
-        shrunk = {name: high for name, high in ends.items() if high < known.get(name, 0)}
         total = sum(waiting.values())
         if not shrunk and (
             not total or (not at_once and self._target is None and self._pace.waits(total, self._clock_ms()))
@@ -149,25 +152,31 @@ class Follower:
             self._sleep((IDLE_MS - (now - self._looked_ms)) / 1000)
         self._looked_ms = self._clock_ms()
 
-    def _ends_of(self, known: Offsets, view: View) -> Offsets:
+    def _ends_of(self, known: Offsets, view: View) -> tuple[Offsets, Offsets]:
+        """The ends of queues, and the offsets at which those go on that end before what was read."""
         ends: Offsets = {}
-        for name, (queue, _, high) in view.bounds.items():
+        shrunk: Offsets = {}
+        for name, (queue, low, high) in view.bounds.items():
             before = known.get(name, 0)
             if high >= before:
                 ends[name] = high
             elif not queue.is_master:
                 ends[name] = before  # The slave has not got everything yet.
             else:
+                # Offsets of a new topic begin at 0. A queue without its first messages is an old one, and
+                # its broker has lost the last ones: what is left was read.
+                shrunk[name] = 0 if low == 0 else high
                 self._lost(
                     f"{name[0]} {name[1]} ends at offset {high}, but the stream has read up to {before}: "
                     "the topic was made anew, or its broker lost messages",
-                    "goes on at its end",
+                    "begins at its start" if low == 0 else "goes on at its end",
+                    {name: self._ends.get(name, before) - before},
                 )
                 ends[name] = high
         for name in sorted(known.keys() - view.bounds.keys()):
             ends[name] = known[name]
         self._check_missing({name: known[name] for name in known.keys() - view.bounds.keys()}, view)
-        return ends
+        return ends, shrunk
 
     def _check_missing(self, known: Offsets, view: View) -> None:
         """Tells queues whose broker is away from those that their broker no longer has."""
@@ -189,10 +198,18 @@ class Follower:
                     "goes on without it",
                 )
 
-    def _lost(self, what: str, otherwise: str) -> None:
+    def _lost(self, what: str, otherwise: str, counts: Offsets | None = None) -> None:
+        """`counts` are messages known to be lost: nobody knows those that came and went unseen."""
         if self._options.fail_on_data_loss:
             raise DataLost(f"{what}; failOnDataLoss=false {otherwise}")
-        self._watch.log_once(f"{what}: the stream {otherwise}")
+        total = ""
+        if counts is not None:
+            if what not in self._counted:  # Spark may plan a micro-batch twice
+                self._counted.add(what)
+                for name, count in counts.items():
+                    self.lost[name] = self.lost.get(name, 0) + max(0, count)
+            total = f"; {counted(sum(self.lost.values()), 'message')} known to be lost so far"
+        self._watch.log_once(f"{what}: the stream {otherwise}{total}")
 
     # ---- what a micro-batch reads ----
 
@@ -214,6 +231,7 @@ class Follower:
                     f"{name[0]} {name[1]}: offsets {first} to {last - 1} are to be read, but the queue no "
                     "longer exists",
                     "goes on without them",
+                    {name: last - first},
                 )
                 continue
             queue, low, high = found
@@ -222,6 +240,7 @@ class Follower:
                     f"{name[0]} {name[1]}: offsets {first} to {last - 1} are to be read, but the queue has "
                     f"{low} to {high - 1} (retention, or a topic made anew)",
                     "reads what is left",
+                    {name: last - first - max(0, min(last, high) - max(first, low))},
                 )
             low, high = max(first, low), min(last, high) if queue.is_master else last
             if low < high:

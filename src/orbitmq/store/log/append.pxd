@@ -35,6 +35,7 @@ from orbitmq.store.queue.units cimport put_unit
 cdef enum:
     BLANK_BYTES = 8  # a blank record has to fit behind the last one
     MOST_PROPERTIES = 32767
+    MOST_SENT_PROPERTIES = 31743  # of a sent message: the rest is for what a broker adds to its copies
 
 
 cdef struct LogEnd:

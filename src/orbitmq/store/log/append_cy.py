@@ -18,6 +18,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
+from orbitmq.protocol.lite_topics import with_offsets
 from orbitmq.protocol.records.batch_cy import measure_batch
 from orbitmq.protocol.records.encoding_cy import encode_batch_records, encode_record, record_size
 from orbitmq.protocol.records.message import INNER_BATCH, BadRecord, RecordTooLarge
@@ -33,6 +34,7 @@ _BLANK_BYTES = 8
 _OK = PutStatus.PUT_OK
 _ILLEGAL = PutStatus.MESSAGE_ILLEGAL
 _PROPERTIES_SIZE_EXCEEDED = PutStatus.PROPERTIES_SIZE_EXCEEDED
+_TOO_MANY_LMQS = PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
 
 
 class Limits:
@@ -82,6 +84,7 @@ def append_messages(
     append.out, append.position, append.limit = out, position, limit
     append.segment_start, append.store_timestamp = segment_start, store_timestamp
     append.special_code, append.limits = special_code, limits
+    append.tables, append.make_queue = tables, make_queue
     append.results, append.dirty = results, dirty
     while index < count:
         message = messages[index]
@@ -133,6 +136,8 @@ class _Append:
     store_timestamp: cython.longlong
     special_code: Any
     limits: Any
+    tables: Any
+    make_queue: Any
     results: list[Appended]
     dirty: list[Any]
 
@@ -142,7 +147,15 @@ class _Append:
         limits: Any = self.limits
         body = message.body
         properties: bytes = message.properties
-        if len(body) > limits.max_body_bytes or b"\x00" in properties or message.sys_flag & INNER_BATCH:
+        if b"\x00" in properties or message.sys_flag & INNER_BATCH or not queue.topic_bytes:
+            return _refuse(self.results, _ILLEGAL)
+        lmqs: Any = None
+        if message.lmqs:
+            lmqs = self._lmqs_of(message)
+            if lmqs is None:
+                return _refuse(self.results, _TOO_MANY_LMQS)
+            properties = with_offsets(properties, [lmq.max_offset for lmq in lmqs])
+        if len(body) > limits.max_body_bytes and message.copy_of is None:
             return _refuse(self.results, _ILLEGAL)
         if len(properties) > 32767:
             return _refuse(self.results, _PROPERTIES_SIZE_EXCEEDED)
@@ -154,7 +167,7 @@ class _Append:
             len(message.store_host),
             limits.append_property_crc,
         )
-        if size > limits.max_record_bytes:
+        if size > limits.max_record_bytes and (message.copy_of is None or size > limits.max_batch_bytes):
             return _refuse(self.results, _ILLEGAL)
         if size + _BLANK_BYTES > self.limit - self.position:
             return -size
@@ -173,8 +186,25 @@ class _Append:
             _add_unit(queue, physical_offset, size, code)
             queue.max_offset = queue_offset + 1
             _list_as_dirty(queue, self.dirty)
+        if lmqs is not None:
+            for lmq in lmqs:
+                _add_unit(lmq, physical_offset, size, tags_code(properties))
+                lmq.max_offset += 1
+                _list_as_dirty(lmq, self.dirty)
         self.results.append(Appended(_OK, physical_offset, size, queue_offset, self.store_timestamp))
         return size
+
+    @cython.cfunc
+    def _lmqs_of(self, message: Any) -> Any:
+        """The light queues of a message, made where it is the first one; None if one may not be made."""
+        found: list[Any] = []
+        for name in message.lmqs:
+            queues = self.tables.get(name)
+            queue: Any = self.make_queue(name, 0) if queues is None else queues.get(0)
+            if queue is None:
+                return None
+            found.append(queue)
+        return found
 
     @cython.cfunc
     @cython.inline

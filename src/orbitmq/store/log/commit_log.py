@@ -132,7 +132,9 @@ class CommitLog:
             return None
 
     def segment_before(self, time_ms: int) -> int:
-        """See `MessageStore.segment_before`."""
+        """The start of the last segment whose first record was stored before a time; of the first one if
+        none was. Everything stored at that time or later stands behind it.
+        """
         for segment in reversed(self.segments):
             first = self.stored_ms(segment.start)
             if first is not None and first < time_ms:

@@ -17,7 +17,7 @@ RECORD_OVERHEAD_BYTES = 64 << 10
 class LogWriter:
     """The memory behind the last record of the log, and the queues. Valid until the store is asked anything.
 
-    `MessageStore.reserve` gives it, `commit` makes what was written part of the log, `rollback` undoes it.
+    `Appending.reserve` gives it, `commit` makes what was written part of the log, `rollback` undoes it.
     """
 
     __slots__ = (

@@ -25,7 +25,13 @@ class PutStatus(Enum):
     """Body, topic or the whole is too long, or holds what no record can."""
     PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
     OS_PAGE_CACHE_BUSY = "OS_PAGE_CACHE_BUSY"
+    LMQ_CONSUME_QUEUE_NUM_EXCEEDED = "LMQ_CONSUME_QUEUE_NUM_EXCEEDED"
+    """No further light message queue may be made."""
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
+
+
+FINAL_REFUSALS = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
+"""Refusals of a message that will never be stored as it is; others may be over in a moment."""
 
 
 class GetStatus(Enum):
@@ -63,6 +69,12 @@ class PendingMessage:
     batch: bytes = b""
     """Of a batch: its messages (see `protocol.records.batch_cy`), instead of flag, body and properties above.
     A batch is stored as a whole or not at all, and within one segment."""
+    copy_of: int | None = None
+    """Physical offset of the record that it is a copy of; None: a new message. A copy was accepted before: it
+    may be longer than senders' messages by now (maxMessageSize)."""
+    lmqs: tuple[str, ...] = ()
+    """Light message queues in which it gets a place besides its own: the properties name them already, and
+    get its offsets in them."""
 
 
 @dataclass(slots=True)
@@ -117,7 +129,7 @@ class GetResult:
     """The last message read is so old that it hardly is in memory any more."""
     cold: Cold | None = None
     """A range that has to come from the disk first. Nothing was read then: warm it with
-    `MessageStore.read_cold` in a thread, and ask again.
+    `QueueReader.read_cold` in a thread, and ask again.
     """
 
     @classmethod

@@ -69,8 +69,10 @@ class Arrivals:
                     self.dirty.append(queue)
 
     def replicas_reached(self, replicated: int | None) -> None:
-        """Takes over up to where enough replicas hold the log; None: none has to."""
+        """Takes over the physical offset up to which enough replicas hold the log; None: none has to."""
         confirm = self.confirm
+        if replicated == confirm.replicated:
+            return
         was_held = confirm.is_held
         confirm.replicated = replicated
         if replicated is not None and not was_held:
@@ -146,8 +148,12 @@ class Arrivals:
             found.append(queue)
         return found
 
-    def drain(self, wanted: Container[tuple[str, int]] | None) -> list[Arrival]:
-        """Messages that became visible since the last call; only of the `wanted` queues, if given."""
+    def drain(self, wanted: Container[tuple[str, int]] | None = None) -> list[Arrival]:
+        """(topic, queue id, queue offset behind it, tags code) of every message readers see since the last
+        call.
+
+        Only of the `wanted` queues (topic, queue id), if given; what came to others counts as notified.
+        """
         if not self.dirty:
             return []
         is_held = self._table.is_held

@@ -16,6 +16,7 @@ import logging
 from collections import OrderedDict
 from pathlib import Path
 
+from orbitmq.protocol.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from orbitmq.protocol.records.properties_cy import find_property, tags_code
 from orbitmq.protocol.records.queue_units import BLANK_SIZE as BLANK_SIZE
 from orbitmq.protocol.records.queue_units import BLANK_UNIT as BLANK_UNIT
@@ -68,7 +69,8 @@ class ConsumeQueue:
 
     def __init__(self, topic: str, queue_id: int, start: int = 0, extended: bool = False) -> None:
         self.topic = topic
-        self.topic_bytes = topic.encode()
+        self.topic_bytes = b"" if topic.startswith(LMQ_PREFIX) else topic.encode()
+        """The topic in the records; empty for a light message queue: its records have their own."""
         self.queue_id = queue_id
         self.min_offset = start
         """The first message that is still in the log."""
@@ -94,8 +96,8 @@ class ConsumeQueue:
         self.unwritten = False
         """True if the queue is listed for the next run of the queue writer."""
         self.removed = False
-        self.is_schedule = topic == "SCHEDULE_TOPIC_XXXX"
-        self.code_is_special = self.is_schedule or extended
+        self.is_schedule = topic == SCHEDULE_TOPIC
+        self.code_is_special = self.is_schedule or (extended and bool(self.topic_bytes))
         """True if the tags code of units may be more than the hash of the tag."""
         self.extension: ExtensionTail | None = None
 
@@ -121,13 +123,15 @@ class OpenFiles:
         if file is not None:
             self._files.move_to_end(key)
             return file
-        folder = queue_folder(self._folder, queue)
+        path = queue_folder(self._folder, queue) / segment_name(start)
+        size = self._file_bytes if create else None
         try:
-            if create:
-                self._disk.make_folder(folder)
-            file = self._disk.open(folder / segment_name(start), self._file_bytes if create else None)
+            file = self._disk.open(path, size)
         except FileNotFoundError:
-            return None
+            if not create:
+                return None
+            self._disk.make_folder(path.parent)
+            file = self._disk.open(path, size)
         self._files[key] = file
         if len(self._files) > self.most:
             # Closed when nobody reads from it any more: the reference is what keeps it open.
@@ -167,6 +171,8 @@ class QueueTable:
         self.is_held = sync_flush
         """True if readers may see less of a queue than there is."""
         self.by_topic: dict[str, dict[int, ConsumeQueue]] = {}
+        self.lmq_count = 0
+        """Number of light message queues."""
         self.extended = False
         """True if units of new messages point to extensions."""
         self.batch_topics: frozenset[str] = frozenset()
@@ -186,6 +192,7 @@ class QueueTable:
         queue = queues.get(queue_id)
         if queue is None:
             queue = queues[queue_id] = ConsumeQueue(topic, queue_id, start, self.extended)
+            self.lmq_count += not queue.topic_bytes
         return queue
 
     def all(self) -> list[ConsumeQueue]:
@@ -196,10 +203,20 @@ class QueueTable:
         """Forgets the queues of a topic; the queue writer deletes their files."""
         queues = list(self.by_topic.pop(topic, {}).values())
         for queue in queues:
-            queue.removed = True
-            queue.tail = bytearray()
-            self.reading.forget(queue)
+            self._let_go(queue)
         return queues
+
+    def remove_older(self, topic: str, physical_offset: int) -> list[ConsumeQueue]:
+        """The same for the queues alone that have begun before a physical offset, or that are empty."""
+        older = [
+            queue
+            for queue in self.by_topic.get(topic, {}).values()
+            if queue.max_offset <= queue.min_offset
+            or self.end_before(queue, physical_offset) > queue.min_offset
+        ]
+        for queue in older:
+            self.remove(queue)
+        return older
 
     def remove(self, queue: ConsumeQueue) -> None:
         """Forgets one queue, and its topic with the last one; its files are the queue writer's to delete."""
@@ -207,8 +224,12 @@ class QueueTable:
         del queues[queue.queue_id]
         if not queues:
             del self.by_topic[queue.topic]
+        self._let_go(queue)
+
+    def _let_go(self, queue: ConsumeQueue) -> None:
         queue.removed = True
         queue.tail = bytearray()
+        self.lmq_count -= not queue.topic_bytes
         self.reading.forget(queue)
 
     def end_before(self, queue: ConsumeQueue, physical_offset: int) -> int:

@@ -60,7 +60,7 @@ def _load_queue(table: QueueTable, topic: str, queue_id: int) -> None:
         end = start + valid * UNIT_BYTES
         if end < start + table.file_bytes:
             break
-    for start in table.file_starts(queue):
+    for start in starts:
         if start > end or (start == end and start != starts[0]):
             table.disk.remove(folder / segment_name(start))
             table.disk.sync_folder(folder)

@@ -84,32 +84,35 @@ class Lookup:
         )
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """See `MessageStore.min_offset`."""
+        """The first queue offset that is still there; -1 for a queue that does not exist."""
         queue = self._table.find(topic, queue_id)
         return -1 if queue is None else queue.min_offset
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """See `MessageStore.max_offset`."""
+        """The queue offset behind the last message that readers see; 0 for a queue that does not exist."""
         queue = self._table.find(topic, queue_id)
         return 0 if queue is None else self._arrivals.end(queue)
 
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """See `MessageStore.store_time`."""
+        """Store time of a message, in ms; -1 if it is not there."""
         unit = self.unit(topic, queue_id, queue_offset)
         return -1 if unit is None else self.store_time_at(unit[0], unit[1])
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
-        """See `MessageStore.earliest_time`."""
+        """Store time of the first message of a queue, in ms; -1 without one."""
         return self.store_time(topic, queue_id, max(0, self.min_offset(topic, queue_id)))
 
     def record_at(self, physical_offset: int, end: int | None = None) -> memoryview | None:
-        """See `MessageStore.record_at`. The record lies before `end`; without it, before what readers see."""
+        """The record that begins at a physical offset; None if none does, or if it is damaged.
+
+        It lies before `end`; without it, before what readers see.
+        """
         size = int.from_bytes(self._log.read(physical_offset, 4), "big", signed=True)
         record = self._sound(physical_offset, size, end)
         return None if record is None else memoryview(record[0])
 
     def message_at(self, physical_offset: int, size: int) -> StoredMessage | None:
-        """See `MessageStore.message_at`."""
+        """The message of so many bytes at a physical offset; None if there is none, or if it is damaged."""
         record = self._sound(physical_offset, size)
         return None if record is None or record[1].size != size else record[1]
 
@@ -128,7 +131,7 @@ class Lookup:
         return (record, found) if found.physical_offset == physical_offset else None
 
     def unit(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
-        """See `MessageStore.physical_offset_of`."""
+        """(physical offset, size, tags code) of a message, None if the queue does not have it."""
         queue = self._table.find(topic, queue_id)
         if queue is None or not queue.min_offset <= queue_offset < self._arrivals.end(queue):
             return None
@@ -141,14 +144,14 @@ class Lookup:
         return unit
 
     def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> bytes:
-        """See `MessageStore.units`."""
+        """The units of up to `count` messages of a queue from an offset on; none if the first is missing."""
         queue = self._table.find(topic, queue_id)
         if queue is None or not queue.min_offset <= queue_offset < self._arrivals.end(queue):
             return b""
         return self._table.read(queue, queue_offset, min(count, self._arrivals.end(queue) - queue_offset))
 
     def matches_at(self, topic: str, queue_id: int, queue_offset: int, wanted: MessageFilter) -> bool:
-        """See `MessageStore.matches_at`."""
+        """True if a filter wants a message of a queue; false for a message that is not there."""
         unit = self.unit(topic, queue_id, queue_offset)
         record = None if unit is None else self.record_at(unit[0])
         return record is not None and wanted.matches(properties_of(record, 0, len(record)))
@@ -161,7 +164,7 @@ class Lookup:
             return -1
 
     def earliest_store_time(self) -> int:
-        """See `MessageStore.earliest_store_time`."""
+        """Store time of the first message in the log, in ms; -1 without one."""
         first = self._log.min_physical
         if self._earliest[0] != first:
             stored = self._stored_at(first)
@@ -181,8 +184,11 @@ class Lookup:
         size = int.from_bytes(self._log.read(physical_offset, 4), "big", signed=True)
         return self.store_time_at(physical_offset, size) if size >= FIXED_BYTES else -1
 
-    def offset_by_time(self, topic: str, queue_id: int, time_ms: int, upper: bool) -> int:
-        """See `MessageStore.offset_by_time`."""
+    def offset_by_time(self, topic: str, queue_id: int, time_ms: int, upper: bool = False) -> int:
+        """The queue offset for a store time: of the first message stored then or later.
+
+        With `upper` of the last message stored then or earlier. 0 for a queue that does not exist.
+        """
         queue = self._table.find(topic, queue_id)
         if queue is None:
             return 0

@@ -89,6 +89,7 @@ class QueueReader:
 
         Units in a file do not change; those of a deleted topic go with their queue."""
         self.bad_records: dict[int, tuple[str, int, int]] = {}
+        """Damaged records that were met: physical offset -> topic, queue id, queue offset. The first 1000."""
         self.bad_record_count = 0
 
     def cursor(
@@ -260,6 +261,10 @@ class QueueReader:
         self._resident.appendleft((physical_offset, stop, now + RESIDENT_SECONDS))
         return stop
 
+    def is_resident(self, physical_offset: int, size: int) -> bool:
+        """True if a range of the log can be read without waiting for the disk."""
+        return self.resident_to(physical_offset, size) >= physical_offset + size
+
     def _units_in_memory(self, queue: ConsumeQueue, queue_offset: int, count: int) -> bytes:
         """Units of a file from a queue offset on, read ahead of time or now without waiting for the disk.
 
@@ -296,14 +301,14 @@ class QueueReader:
         return Cold(queue_offset, COLD_UNITS * UNIT_BYTES, queue)
 
     def cold_unit(self, topic: str, queue_id: int, queue_offset: int) -> Cold | None:
-        """See `MessageStore.cold_unit`."""
+        """The range that reading a unit would wait for; None where the unit is in memory or missing."""
         queue = self._table.find(topic, queue_id)
         if queue is None or not queue.min_offset <= queue_offset < min(queue.tail_start, queue.max_offset):
             return None
         return self._cold_units(queue, queue_offset, 1, None)
 
     def cold_record(self, physical_offset: int) -> Cold | None:
-        """See `MessageStore.cold_record`."""
+        """The range that reading a record would wait for; None where the record is in memory or missing."""
         if physical_offset >= max(self.opened_end, self._log.max_physical - HOT_BYTES):
             return None
         size = 4
@@ -314,7 +319,7 @@ class QueueReader:
         return Cold(physical_offset, max(size, COLD_READ_BYTES))
 
     def read_cold(self, physical_offset: int, size: int, queue: object | None = None) -> None:
-        """See `MessageStore.read_cold`."""
+        """Brings what `read` named as cold into memory. Blocks, without the GIL: for a thread."""
         if isinstance(queue, ConsumeQueue):
             count = size // UNIT_BYTES
             self._table.read_file(self._table.open_files(1), queue, physical_offset, count)

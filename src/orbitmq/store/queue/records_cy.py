@@ -53,13 +53,17 @@ def is_sound(
     topic: str,
     whole: bool,
 ) -> bool:
-    """True if the record at a physical offset is whole, in its place, and the one its unit means."""
+    """True if the record at a physical offset is whole, in its place, and the one its unit means.
+
+    Without a topic the unit is one of a light message queue: its records have topics and places of their own.
+    """
     position = physical_offset - base
     scan = scan_records(view, position, position + size, base, True, whole, 1)
     if len(scan.records) != 1:
         return False
     record = scan.records[0]
-    return record[1] == size and record[2] == queue_id and record[3] == queue_offset and record[6] == topic
+    is_there = record[2] == queue_id and record[3] == queue_offset and record[6] == topic
+    return record[1] == size and (is_there or not topic)
 
 
 def record_offsets(records: list[Any]) -> list[int]:

@@ -24,8 +24,7 @@ cdef inline bint _has_place(
         record.size >= LEAST_RECORD_BYTES
         and i32_of(record, 0) == record.size
         and (i32_of(record, 4) == MAGIC_V1 or i32_of(record, 4) == MAGIC_V2)
-        and i32_of(record, 12) == queue_id
-        and i64_of(record, 20) == queue_offset
+        and (queue_id < 0 or (i32_of(record, 12) == queue_id and i64_of(record, 20) == queue_offset))
         and i64_of(record, 28) == physical_offset
     )
 
@@ -40,14 +39,19 @@ cdef inline bint is_sound(
     bytes crc_tables,
     object crc32,
 ) except -1:
-    """True if a record is whole, in its place, and the one that its unit means: topic, lengths and checksums."""
+    """True if a record is whole, in its place, and the one that its unit means: topic, lengths and checksums.
+
+    Without a topic the unit is one of a light message queue, whose records have topics and places of their own.
+    """
     cdef Parts parts
     cdef Span properties
-    if not _has_place(record, physical_offset, queue_id, queue_offset):
+    if not _has_place(record, physical_offset, queue_id if topic.size else -1, queue_offset):
         return False
     parts.record = 0
     parts.size = record.size
-    if not find_lengths(record, 0, record.size, &parts) or not is_same(topic_of(record, &parts), topic):
+    if not find_lengths(record, 0, record.size, &parts) or (
+        topic.size and not is_same(topic_of(record, &parts), topic)
+    ):
         return False
     properties = properties_of_record(record, &parts)
     if find_byte(properties, 0) >= 0:

@@ -14,9 +14,10 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from orbitmq.store import failpoints
-from orbitmq.store.files import PAGE_BYTES, Disk, StoreFile, segment_name
+from orbitmq.store.files import PAGE_BYTES, Disk, FileSystem, StoreFile, segment_name
 from orbitmq.store.queue.consume_queue import (
     BLANK_UNIT,
     UNIT_BYTES,
@@ -27,6 +28,8 @@ from orbitmq.store.queue.consume_queue import (
 )
 from orbitmq.store.queue.extension import ExtensionFiles
 from orbitmq.store.queue.loading import wipe_behind
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +53,12 @@ class QueueWriter:
         self.written: deque[ConsumeQueue] = deque()
         """Queues whose tail begins with units that are in files by now."""
         self._deleted: deque[ConsumeQueue] = deque()
-        self._unsynced: set[tuple[ConsumeQueue, int]] = set()
-        """Files, by their start, with something that is not on the disk. Not held open for that."""
-        self._unnamed: set[Path] = set()
-        """Folders with names of files or folders that are not on the disk."""
+        self._unsynced: dict[ConsumeQueue, tuple[int, ...]] = {}
+        """Starts of files with something that is not on the disk. Not held open for that."""
+        self._unnamed: set[ConsumeQueue] = set()
+        """Queues with names of files or folders that are not on the disk."""
+        self._file_system: FileSystem | None = None
+        """Open before the first write: it reports errors since then."""
         self.error: OSError | None = None
         """The error that ended the last run; None after a complete one."""
         self.sync_error: OSError | None = None
@@ -73,6 +78,7 @@ class QueueWriter:
         """
         with self.busy:
             try:
+                self._watch_errors()
                 self._remove_deleted()
                 end = self._table.writable_end
                 looked_at = self._table.all() if unwritten is None or self.error is not None else unwritten()
@@ -146,9 +152,9 @@ class QueueWriter:
             file = self._file(queue, start)
             part = view[: start + self._table.file_bytes - position]
             file.write(position - start, part)
-            self._unsynced.add((queue, start))
+            self._note_unsynced(queue, start)
             if position in (start, queue.base * UNIT_BYTES):
-                self._note_unnamed(queue)  # the file is new
+                self._unnamed.add(queue)  # the file is new
             view = view[len(part) :]
             position += len(part)
 
@@ -165,52 +171,64 @@ class QueueWriter:
         return file
 
     def _sync(self, queue: ConsumeQueue) -> None:
-        for key in [key for key in self._unsynced if key[0] is queue]:
-            self._sync_file(*key)
-        queue.unsynced_bytes = 0
-
-    def _sync_file(self, queue: ConsumeQueue, start: int) -> None:
-        if not queue.removed:
+        for start in () if queue.removed else self._unsynced.get(queue, ()):
             file = self.files.get(queue, start)
             if file is not None:
                 self._once(file.sync)
-        self._unsynced.discard((queue, start))
+        self._note_synced(queue)
 
-    def _once(self, sync: Callable[[], None]) -> None:
+    def _note_unsynced(self, queue: ConsumeQueue, start: int) -> None:
+        starts = self._unsynced.get(queue, ())
+        if start not in starts:
+            self._unsynced[queue] = *starts, start
+
+    def _note_synced(self, queue: ConsumeQueue) -> None:
+        self._unsynced.pop(queue, None)
+        queue.unsynced_bytes = 0
+
+    def _once(self, sync: Callable[[], T]) -> T:
         """Syncs, unless it has failed before."""
         if self.sync_error is not None:
             raise OSError(self.sync_error.errno, f"an earlier sync failed: {self.sync_error.strerror}")
         try:
             if failpoints.armed:
                 failpoints.hit("consumequeue.sync")
-            sync()
+            return sync()
         except OSError as error:
             self.sync_error = error
             raise
 
     def note_unsynced(self, queue: ConsumeQueue, starts: list[int]) -> None:
         """Schedules a sync of a queue's folder, and of files that recovery has written. For recovery only."""
-        self._unsynced.update((queue, start) for start in starts)
-        self._note_unnamed(queue)
+        self._watch_errors()
+        for start in starts:
+            self._note_unsynced(queue, start)
+        self._unnamed.add(queue)
 
-    def _note_unnamed(self, queue: ConsumeQueue) -> None:
-        folder = queue_folder(self._table.folder, queue)
-        self._unnamed.update((folder, folder.parent, self._table.folder))
+    def _watch_errors(self) -> None:
+        if self._file_system is None:
+            self._file_system = self._disk.file_system(self._table.folder)
 
     def sync_all(self) -> None:
         """Brings everything written so far to the disk. Raises OSError, once it did for good."""
         with self.busy:
             self._once(self._extension.sync)
-            names_are_there = False
-            if len(self._unsynced) + len(self._unnamed) >= MANY_FILES:
-                names_are_there = self._disk.write_out(self._table.folder)
-            for queue, start in list(self._unsynced):
-                self._sync_file(queue, start)
-                queue.unsynced_bytes = 0
+            file_system, names_are_there = self._file_system, False
+            if file_system is not None and len(self._unsynced) + len(self._unnamed) >= MANY_FILES:
+                names_are_there = self._once(file_system.write_out)
+                if names_are_there and file_system.reports_errors:
+                    for queue in list(self._unsynced):
+                        self._note_synced(queue)
+            for queue in list(self._unsynced):
+                self._sync(queue)
             # A file that the disk has no name of is gone with the next power cut, whatever was synced of it.
-            for folder in [] if names_are_there else list(self._unnamed):
+            for folder in set() if names_are_there else self._unnamed_folders():
                 self._once(partial(self._sync_names, folder))
             self._unnamed.clear()
+
+    def _unnamed_folders(self) -> set[Path]:
+        folders = {queue_folder(self._table.folder, queue) for queue in self._unnamed}
+        return folders and {*folders, *(folder.parent for folder in folders), self._table.folder}
 
     def _sync_names(self, folder: Path) -> None:
         with contextlib.suppress(FileNotFoundError):  # its queue was removed
@@ -241,8 +259,8 @@ class QueueWriter:
             queue = self._deleted.popleft()
             self.files.forget(queue)
             folder = queue_folder(self._table.folder, queue)
+            self._note_synced(queue)
             for start in self._table.file_starts(queue):
-                self._unsynced.discard((queue, start))
                 self._disk.remove(folder / segment_name(start))
             self._disk.remove_folder(folder)
             self._disk.remove_folder(folder.parent)
@@ -279,3 +297,6 @@ class QueueWriter:
         """Lets go of all files."""
         self.files.clear()
         self._unsynced.clear()
+        if self._file_system is not None:
+            self._file_system.close()
+            self._file_system = None

@@ -13,6 +13,7 @@ that the sound messages behind it stay.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from orbitmq.protocol.delay_levels import delays_ms
 from orbitmq.protocol.records.message import BadRecord
@@ -50,7 +51,9 @@ class Recovery:
         checkpoint: Checkpoint,
         queue_checkpoint: QueueCheckpoint | None,
         clean: bool,
+        deleted: Mapping[str, int],
     ) -> None:
+        """`deleted` has topics that were deleted, with the end of the log then."""
         self._options = options
         self._log = commit_log
         self._table = table
@@ -61,6 +64,7 @@ class Recovery:
         self.is_other_log = False
         """The folder's log is not the one that its other files were made of."""
         self._clean = clean
+        self._deleted = deleted
         self.found = Recovered()
 
     def run(self) -> Recovered:
@@ -77,6 +81,7 @@ class Recovery:
             self.is_other_log, self.queue_checkpoint = True, None
             self._forget_queues()
             self._queue_writer.run()  # Their files go before new ones of the same names are opened.
+        begins = self._forget_deleted_topics()
         damaged = self._damaged_queues()
         if self._clean and not damaged and not self._table.is_damaged and self._ends_as_marked():
             return self.found
@@ -85,7 +90,7 @@ class Recovery:
         marked = None if queue_checkpoint is None else self._marked_start(queue_checkpoint)
         if queue_checkpoint is not None and marked is not None and not self._clean:
             self._go_back_to(queue_checkpoint)
-        begin = min([self._begin(marked), *map(self._segment_start, damaged)])
+        begin = min([self._begin(marked), *begins, *map(self._segment_start, damaged)])
         self.found.read_from = begin
         units = MissingUnits(
             self._log,
@@ -94,6 +99,7 @@ class Recovery:
             queue_checkpoint,
             self.found,
             delays_ms(self._options.message_delay_level),
+            self._deleted,
         )
         end, torn = self._replay(begin, units)
         if units.gaps:
@@ -106,6 +112,29 @@ class Recovery:
     def _forget_queues(self) -> None:
         for queue in self._table.all():
             self._queue_writer.mark_deleted(self._table.remove_topic(queue.topic))
+
+    def _forget_deleted_topics(self) -> list[int]:
+        """Lets go of the queues of deleted topics whose files are still there, and of what the queue
+        checkpoint says of them; gives the places from which the log has the messages of topics that were made
+        anew under these names.
+        """
+        queue_checkpoint, begins = self.queue_checkpoint, []
+        for topic, log_end in self._deleted.items():
+            queues = self._table.by_topic.get(topic, {}).values()
+            old = [queue for queue in queues if 0 < queue.last_unit_end <= log_end]
+            for queue in old:
+                self._table.remove(queue)
+            self._queue_writer.mark_deleted(old)
+            is_named = (
+                queue_checkpoint is not None
+                and queue_checkpoint.replay_from < log_end
+                and queue_checkpoint.queues.pop(topic, None) is not None
+            )
+            if old or is_named:
+                begins.append(log_end)
+        if begins:
+            self._queue_writer.run()  # Their files go before new ones of the same names are opened.
+        return begins
 
     def _check_nothing_is_missing(self) -> None:
         """Refuses a log that ends before what was on the disk: a segment was removed, or a disk is not there.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
+from orbitmq.protocol.lite_topics import lmq_places
 from orbitmq.protocol.records.message import FIXED_BYTES, INNER_BATCH
 from orbitmq.protocol.records.scans import ScannedRecord
 from orbitmq.store.files import segment_name
@@ -39,6 +41,7 @@ class MissingUnits:
         queue_checkpoint: QueueCheckpoint | None,
         found: Recovered,
         delays_ms: tuple[int, ...],
+        deleted: Mapping[str, int],
     ) -> None:
         self._log = commit_log
         self._table = table
@@ -46,11 +49,17 @@ class MissingUnits:
         self._queue_checkpoint = queue_checkpoint
         self._found = found
         self._delays = delays_ms
+        self._deleted = deleted
+        self._last_deletion = max(deleted.values(), default=0)
         self._pending = 0
         self._only: set[ConsumeQueue] | None = None
         self._fills_gaps = False
         self.gaps: set[ConsumeQueue] = set()
         """Queues in whose middle units are missing: they are read once more, from where they end."""
+        self._begun_anew: dict[ConsumeQueue, tuple[int, int]] = {}
+        """Queues that have begun anew, with the end of before and the first record."""
+        self._goes_on: set[ConsumeQueue] = set()
+        """Queues that only a damaged queue offset had begin anew."""
 
     def read_again(self) -> None:
         """Gives units to the queues with gaps alone from here on, and blank ones for what the log lacks."""
@@ -62,6 +71,8 @@ class MissingUnits:
             self._found.last_record = records[-1][0]
             newest = max(record[4] for record in records)
             self._found.last_timestamp_ms = max(self._found.last_timestamp_ms, newest)
+        if records and records[0][0] < self._last_deletion:
+            records = [record for record in records if record[0] >= self._deleted.get(record[6], 0)]
         at = 0
         while at < len(records):
             if self._only is None and not self.gaps:
@@ -70,6 +81,8 @@ class MissingUnits:
                 self._pending += put
             if at < len(records):
                 self._put(records[at])
+                for place in _in_lmqs(records[at]):
+                    self._put(place)
                 at += 1
         if self._pending > PENDING_UNITS:
             self._queue_writer.run()
@@ -104,6 +117,7 @@ class MissingUnits:
             if (
                 queue_checkpoint is not None
                 and physical_offset < queue_checkpoint.durable
+                and queue_checkpoint.replay_from >= self._deleted.get(topic, -1)
                 and queue_id not in queue_checkpoint.queues.get(topic, ())
             ):
                 # The queue checkpoint names every queue of that time: its topic was deleted, or the record is
@@ -113,21 +127,45 @@ class MissingUnits:
         if queue in self.gaps:
             return None  # it is read once more
         if queue_offset >= queue.max_offset:
+            # A record before the first one of the queue is of a topic that was deleted.
+            return None if self._is_before(queue, physical_offset) else queue
+        if not queue_offset and physical_offset >= queue.last_unit_end > 0 and queue not in self._goes_on:
+            # Its topic was deleted and made anew, or a light queue expired: what it had before is gone.
+            self._begun_anew[queue] = queue.max_offset, physical_offset
+            self._start_over(queue)
             return queue
         if queue_offset < queue.min_offset and self._lacks_its_first(queue, physical_offset):
             log.warning("%s lacks its first units: they are taken from the log", queue)
-            start_over(self._table, queue)
+            self._start_over(queue)
             self.gaps.add(queue)
         return None
+
+    def _is_before(self, queue: ConsumeQueue, physical_offset: int) -> bool:
+        if physical_offset >= queue.last_unit_end or queue.max_offset <= queue.min_offset:
+            return False
+        unit = self._table.unit(queue, queue.min_offset)
+        return unit is not None and physical_offset < unit[0]
+
+    def _start_over(self, queue: ConsumeQueue) -> None:
+        self._queue_writer.files.forget(queue)
+        start_over(self._table, queue)
 
     def _reach(self, queue: ConsumeQueue, physical_offset: int, queue_offset: int) -> bool:
         """Makes a queue end at the offset of a record further on. False if the record gets no unit now: its
         offset is damaged, or the queue is read once more.
         """
+        end_before, first = self._begun_anew.pop(queue, (-1, -1))
         is_written = not queue.tail and queue.written_to == queue.max_offset
         if is_written and queue.max_offset == queue.min_offset:
             # Only later messages of the queue are left: it begins here.
             self._begin_at(queue, queue_offset)
+        elif queue_offset == end_before + 1:
+            # It goes on behind the record that seemed to begin it anew: the offset of that one is damaged.
+            self._found.note_damage(first, "the queue offset 0 cannot be")
+            self._goes_on.add(queue)
+            self._start_over(queue)
+            self.gaps.add(queue)
+            return False
         elif not self._may_be_lost(queue, physical_offset, queue_offset):
             self._found.note_damage(physical_offset, f"the queue offset {queue_offset} cannot be")
             return False
@@ -171,6 +209,17 @@ class MissingUnits:
         # Segments that retention took may have been among them.
         room = physical_offset - min(self._log.min_physical, queue.last_unit_end)
         return queue_offset - queue.max_offset <= room // FIXED_BYTES
+
+
+def _in_lmqs(record: ScannedRecord) -> list[ScannedRecord]:
+    """The record as the light message queues that it is in, too, have it."""
+    physical_offset, size, _, _, stored_ms, sys_flag, topic, code, properties = record
+    if sys_flag & 0xC in (0x4, 0xC) or sys_flag & INNER_BATCH:
+        return []
+    return [
+        (physical_offset, size, 0, queue_offset, stored_ms, 0, name, code, b"")
+        for name, queue_offset in lmq_places(topic, properties)
+    ]
 
 
 def start_over(table: QueueTable, queue: ConsumeQueue) -> None:

@@ -13,6 +13,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
+from orbitmq.protocol.names import INNER_MULTI_QUEUE_OFFSET
 from orbitmq.protocol.records.message import INNER_BATCH
 from orbitmq.protocol.records.queue_units import UNIT
 from orbitmq.protocol.records.scans import ScannedRecord
@@ -22,6 +23,7 @@ if cython.compiled:
 
 _IN_NO_QUEUE = 0x4
 """In the flags of half messages, and of what takes them back."""
+_LMQ_MARK = INNER_MULTI_QUEUE_OFFSET.encode()
 
 
 def put_next_units(
@@ -31,7 +33,8 @@ def put_next_units(
     batch_topics: frozenset[str],
 ) -> tuple[int, int]:
     """Gives records from `records[first]` on their units, as long as each is the next of its queue, or needs
-    none. Gives which record is the first that is neither, and how many units were put.
+    none. Gives which record is the first that is neither, or is in light message queues as well, and how many
+    units were put.
 
     Queues are looked up in `tables` by topic and queue id; topics of the batch kind have none.
     """
@@ -49,18 +52,20 @@ def put_next_units(
     has_queues: cython.bint = True
     queues: dict[int, Any] | None = None
     while i < count:
-        physical_offset, size, queue_id, queue_offset, _, sys_flag, topic, code, _ = records[i]
+        physical_offset, size, queue_id, queue_offset, _, sys_flag, topic, code, properties = records[i]
         if topic is not last_topic:
             last_topic = topic
             has_queues = topic not in batch_topics
             queues = tables.get(topic)
         if has_queues and not sys_flag & no_queue:
             queue = None if queues is None else queues.get(queue_id)
-            if queue is None or queue.is_schedule:
+            if queue is None or queue.is_schedule or _LMQ_MARK in properties:
                 break
             next_offset = queue.max_offset
             if queue_offset > next_offset or queue_offset < queue.min_offset:
                 break
+            if (queue_offset == next_offset) != (physical_offset >= queue.last_unit_end):
+                break  # the topic was deleted and made anew
             if queue_offset == next_offset:
                 if cython.compiled:
                     put_unit(queue.tail, physical_offset, cython.cast(cython.int, size), code)

@@ -31,12 +31,16 @@ if cython.compiled:
     from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
         Span,
         find_byte,
+        find_end,
         i32_of,
         i64_of,
         is_same,
         is_there,
         no_span,
+        part_of,
+        span_of_literal,
         span_over,
+        starts_with_span,
         text_of,
     )
     from cython.cimports.orbitmq.protocol.records.located import Parts  # type: ignore[import-not-found]
@@ -147,6 +151,22 @@ def put_plain_units(
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
+def _has_lmqs(properties: Span) -> cython.bint:
+    """True if a record may be in light message queues, too. Compiled only."""
+    name: Span = span_of_literal(b"INNER_MULTI_QUEUE_OFFSET\x01")
+    at: cython.Py_ssize_t = 0
+    stop: cython.Py_ssize_t
+    while at < properties.size:
+        stop = find_end(properties, 2, at)
+        if starts_with_span(part_of(properties, at, stop - at), name):
+            return True
+        at = stop + 1
+    return False
+
+
+@cython.cfunc
+@cython.inline
 def _put_unit(
     log: Span,
     parts: cython.pointer[Parts],
@@ -154,7 +174,9 @@ def _put_unit(
     queue: Any,
     dirty: list[Any],
 ) -> cython.bint:
-    """Puts the unit of a record at the end of its queue; False if it is not the next one. Compiled only."""
+    """Puts the unit of a record at the end of its queue; False if it is not the next one, or belongs to light
+    message queues as well. Compiled only.
+    """
     physical_offset: cython.longlong = base_physical_offset + parts.record
     queue_offset: cython.longlong = i64_of(log, parts.record + 20)
     code: cython.longlong = 0
@@ -163,6 +185,7 @@ def _put_unit(
         queue_offset != cython.cast(cython.longlong, queue.max_offset)
         or queue_offset > physical_offset // 91
         or not find_tags(properties_of_record(log, parts), cython.address(code))
+        or _has_lmqs(properties_of_record(log, parts))
     ):
         return False
     if not queue.dirty:

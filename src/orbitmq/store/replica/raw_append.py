@@ -11,11 +11,12 @@ import logging
 from collections.abc import Callable
 from typing import TypeAlias
 
+from orbitmq.protocol.lite_topics import lmq_places
 from orbitmq.protocol.records.message import BLANK_BYTES, FIXED_BYTES, INNER_BATCH
 from orbitmq.protocol.records.properties_cy import tags_code
 from orbitmq.protocol.records.scanning_cy import scan_records
 from orbitmq.protocol.records.scans import ScannedRecord
-from orbitmq.store.errors import NotTheMasters
+from orbitmq.store.errors import GapTooWide, NotTheMasters
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.queue.consume_queue import BLANK_UNIT, UNIT, ConsumeQueue, QueueTable, due_time
 from orbitmq.store.queue.extension import ExtensionFiles
@@ -32,6 +33,11 @@ Stored: TypeAlias = Callable[[memoryview, int, int], None]
 
 SCANNED_RECORDS = 64
 """Records that are not plain, and those behind them, are looked at so many at a time."""
+
+MAX_GAP_UNITS = 1 << 20
+"""Units of 20 bytes that a stream can have made for messages that it does not have. Each byte of records
+gives one more, up to this number again.
+"""
 
 ROOM_WAIT_SECONDS = 1.0
 """A slave waits so long for the thread that reserves: refusing what the master sent ends the connection."""
@@ -61,7 +67,8 @@ class RawAppend:
         self._filler = 0
 
     def append(self, physical_offset: int, data: bytes | memoryview, stored: Stored) -> None:
-        """Writes what is whole by now into the log, and calls `stored`. Raises NotTheMasters, OSError.
+        """Writes what is whole by now into the log, and calls `stored`. Raises NotTheMasters, OSError. Of
+        records for which `stored` raises GapTooWide, those before the named one stay.
 
         Bytes that are already there are refused, as is a gap: both would be another log than the master's.
         """
@@ -114,7 +121,12 @@ class RawAppend:
             segment.wrote += end
             self._rest = data[end:]
             # Now, for what comes next may fail.
-            stored(data, end, begin)
+            try:
+                stored(data, end, begin)
+            except GapTooWide as error:
+                self._rest = memoryview(b"")
+                self._log.cut_to(error.physical_offset)
+                raise
         if blank:
             self._log.end_segment()
             self._filler = max(0, blank - len(self._rest))
@@ -171,8 +183,8 @@ class RawAppend:
 
 
 class QueueFollower:
-    """Makes units of records that were appended, as the master did. `remove(topic)` deletes the queues of a
-    topic that the master has made anew.
+    """Makes units of records that were appended, as the master did. `delete` is called with queues that the
+    master has begun anew, and that are not in the table any more.
     """
 
     def __init__(
@@ -180,12 +192,13 @@ class QueueFollower:
         table: QueueTable,
         extension: ExtensionFiles,
         delays_ms: tuple[int, ...],
-        remove: Callable[[str], object],
+        delete: Callable[[list[ConsumeQueue]], object],
     ) -> None:
         self._table = table
         self._extension = extension
         self._delays = delays_ms
-        self._remove = remove
+        self._delete = delete
+        self._gap_units_left = MAX_GAP_UNITS
         self._dirty: list[ConsumeQueue]
         self.last_record = -1
         """Physical offset of the last record that was followed since `begin`; -1 for none."""
@@ -198,8 +211,9 @@ class QueueFollower:
         self.last_record, self.latest_ms = -1, 0
 
     def follow(self, data: memoryview, end: int, physical_offset: int) -> None:
-        """Gives the records in `data[:end]`, which is at a physical offset, their units."""
+        """Gives the records in `data[:end]`, at a physical offset, their units. Raises GapTooWide."""
         table = self._table
+        self._gap_units_left = min(MAX_GAP_UNITS, self._gap_units_left + end)
         at = 0
         while at < end:
             at, last_record, latest_ms = put_plain_units(
@@ -210,7 +224,7 @@ class QueueFollower:
                 done = self._follow(records)
                 while done < len(records):
                     # The topic was deleted at the master and made anew, and this is its first message there.
-                    self._remove(records[done][6])
+                    self._begin_anew(table.by_topic[records[done][6]][records[done][2]])
                     records = records[done:]
                     done = self._follow(records)
                 last_record, latest_ms = records[-1][0], max(record[4] for record in records)
@@ -243,6 +257,13 @@ class QueueFollower:
             if queue_offset != queue.max_offset:
                 if queue_offset < queue.max_offset:
                     return index
+                missing = queue_offset - queue.max_offset
+                if missing > self._gap_units_left:
+                    if index:
+                        self.last_record = records[index - 1][0]
+                        self.latest_ms = max(self.latest_ms, *(one[4] for one in records[:index]))
+                    raise GapTooWide(queue, missing, record[0])
+                self._gap_units_left -= missing
                 self._step_over(queue, queue_offset)
             code = record[7]
             if queue.code_is_special:
@@ -252,7 +273,38 @@ class QueueFollower:
             if not queue.dirty:
                 queue.dirty = True
                 dirty.append(queue)
+            for name, lmq_offset in lmq_places(record[6], record[8]):
+                self._follow_lmq(name, lmq_offset, record)
         return len(records)
+
+    def _begin_anew(self, queue: ConsumeQueue) -> None:
+        """Deletes a queue, and those of its topic that surely are as old: the topic was deleted behind the
+        last message of this one. What has begun since may hold messages of the new topic.
+        """
+        table = self._table
+        last = table.unit(queue, queue.max_offset - 1)
+        old = [] if last is None else table.remove_older(queue.topic, last[0] + 1)
+        if not queue.removed:
+            table.remove(queue)
+            old.append(queue)
+        self._delete(old)
+
+    def _follow_lmq(self, name: str, queue_offset: int, record: ScannedRecord) -> None:
+        """Gives a record its unit in a light message queue. One that does not go on here has expired, at the
+        master or here: it begins anew.
+        """
+        if queue_offset > record[0] // FIXED_BYTES:
+            return
+        lmq = self._table.find(name, 0)
+        if lmq is not None and lmq.max_offset != queue_offset:
+            self._delete(self._table.remove_topic(name))
+            lmq = None
+        lmq = lmq or self._table.make(name, 0, queue_offset)
+        lmq.tail += UNIT.pack(record[0], record[1], record[7])
+        lmq.max_offset = queue_offset + 1
+        if not lmq.dirty:
+            lmq.dirty = True
+            self._dirty.append(lmq)
 
     def _special_code(self, queue: ConsumeQueue, record: ScannedRecord) -> int:
         properties, stored = record[8], record[4]

@@ -43,8 +43,10 @@ class CurrentTimers:
             now_ms=now_ms,
         )
 
-    def reopen(self, now_ms: int, mark: TimerMark | None) -> None:
-        """See `MessageStore.reopen_timers`."""
+    def reopen(self, now_ms: int, mark: TimerMark | None = None) -> None:
+        """Closes the files of timers, at the mark where their owner stopped if it gives one, and opens them
+        again: their owner goes on from `files.start`. Blocks; while nobody else uses them. Raises OSError.
+        """
         if self.files is not None:
             self.files.close(mark)
             self.open(mark is not None, now_ms)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orbitmq.broker.auth.config_values import first_user
 from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
+from orbitmq.handling.credentials import first_user
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import from_assignments, from_environment, read_file
 from orbitmq.protocol.delay_levels import delays_ms

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orbitmq.broker.ha.options import SLAVE
-from orbitmq.broker.ha.role import Role
 from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.broker.role.role import SLAVE, Role
 from orbitmq.controller.options import CONTROLLER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import Layer
@@ -289,9 +288,6 @@ class Cluster:
             )
             values["inSyncReplicas"] = 2 if self.mode.is_sync else 1
         settings = BROKER_TABLE.load([Layer("the simulation", values)])
-        broker.seen = ()
-        broker.is_ready = False
-        broker.checked = 0
         broker.server = BrokerServer(settings, clock=broker.clock, disk=broker.disk)
         await broker.server.start()
         broker.is_ready = True
@@ -361,9 +357,9 @@ class Cluster:
         if master.store is None or not master.is_ready:
             return False
         assert master.server is not None
-        replication = master.server.broker.replication
-        return replication.role is Role.MASTER and (
-            not self.mode.has_controller or replication.epoch == group.ledger.epoch
+        role = master.server.broker.role
+        return role.current is Role.MASTER and (
+            not self.mode.has_controller or role.epoch == group.ledger.epoch
         )
 
     def is_whole(self, group: Group) -> bool:
@@ -418,7 +414,7 @@ class Cluster:
         self.note(f"{broker.name} has an empty disk")
         mode = getattr(broker.server, "controller_mode", None)
         if mode is not None:
-            broker.gone_ids.add(mode.broker_id)
+            broker.gone_ids.add(mode.machine.broker_id)
         disk = MemoryDisk(self.chance)
         disk.now_ms = broker.clock.now
         broker.wipe(disk)

@@ -8,7 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.requests.controller import ControllerElectMaster
 from orbitmq.testing.simulation.cluster import JUMP_MS, Cluster, Fault
+from orbitmq.testing.simulation.loop import on_node
 from orbitmq.testing.simulation.machines import BrokerMachine, Machine
 from orbitmq.testing.simulation.running import VirtualClock
 
@@ -316,6 +320,30 @@ async def die_in_an_election(cluster: Cluster) -> None:
     await asyncio.sleep(cluster.chance.uniform(0, 3))
     await cluster.start(leader)
     leader.is_busy = False
+
+
+async def elect(cluster: Cluster) -> None:
+    """An operator makes another member of a group its master. Not among FAULTS: it is no fault."""
+    leader = next((one for one in cluster.controllers if _leads(one)), None)
+    server = getattr(leader, "server", None)
+    group = cluster.chance.choice(cluster.groups)
+    if server is None or group.decided is None:
+        return
+    others = sorted(group.decided.sync_state_set - {group.decided.master_id})
+    if not others:
+        return
+    chosen = cluster.chance.choice(others)
+    cluster.note(f"an operator elects member {chosen} of {group.name}")
+    request = ControllerElectMaster(group.decided.cluster, group.name, chosen, True)
+    pool = ConnectionPool()
+    try:
+        await on_node(
+            cluster.client_node, lambda: cluster.loop.create_task(pool.call(server.address, request))
+        )
+    except OrbitError as error:
+        cluster.note(f"it is refused: {error}")
+    finally:
+        await pool.close()
 
 
 @controllers_only

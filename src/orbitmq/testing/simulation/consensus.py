@@ -17,11 +17,11 @@ from typing import TypeVar
 
 from orbitmq.server.controller.consensus import (
     ConsensusStore,
-    Guard,
     Lease,
     LeaseLost,
     NoMajority,
     StoreUnreachable,
+    WriteGuard,
 )
 from orbitmq.testing.simulation.loop import Node, VirtualLoop, on_node
 
@@ -119,13 +119,13 @@ class Consensus:
             raise LeaseLost("the store does not know this lease")
         self._set(key, text, lease)
 
-    def create(self, key: str, text: str, lease: int) -> Guard | None:
+    def create(self, key: str, text: str, lease: int) -> WriteGuard | None:
         if key not in self.keys:
             self.put(key, text, lease)
             self._fences[key] = self.revision
-        return self._held(Guard(key, lease, 0))
+        return self._held(WriteGuard(key, lease, 0))
 
-    def commit(self, changes: Mapping[str, str | None], guard: Guard) -> tuple[bool, Guard | None]:
+    def commit(self, changes: Mapping[str, str | None], guard: WriteGuard) -> tuple[bool, WriteGuard | None]:
         """True if the changes are made; and the guard as it is now, None if its key is not its lease's."""
         hook, self.before_commit = self.before_commit, None
         if hook is not None:
@@ -141,7 +141,7 @@ class Consensus:
             hook()
         return is_done, held
 
-    def _held(self, guard: Guard) -> Guard | None:
+    def _held(self, guard: WriteGuard) -> WriteGuard | None:
         found = self.keys.get(guard.key)
         is_held = found is not None and found.lease == guard.lease
         return replace(guard, revision=self._fences[guard.key]) if is_held else None
@@ -226,10 +226,10 @@ class SimulatedStore(ConsensusStore):
     async def put(self, key: str, text: str, lease: int) -> None:
         await self._ask(lambda: self._consensus.put(key, text, lease))
 
-    async def create(self, key: str, text: str, lease: int) -> Guard | None:
+    async def create(self, key: str, text: str, lease: int) -> WriteGuard | None:
         return await self._ask(lambda: self._consensus.create(key, text, lease))
 
-    async def commit(self, changes: Mapping[str, str | None], guard: Guard) -> Guard | None:
+    async def commit(self, changes: Mapping[str, str | None], guard: WriteGuard) -> WriteGuard | None:
         is_done, held = await self._ask(lambda: self._consensus.commit(changes, guard))
         if is_done or held is None:
             return held

@@ -55,7 +55,7 @@ class Ledger:
         if at > len(self.confirmed):  # retention has taken what lies between
             self.confirmed.extend(bytes(at - len(self.confirmed)))
         while at < end:
-            data = bytes(store.read_log(at, end - at))
+            data = bytes(store.log.read(at, end - at))
             if not data:
                 self._break("replicas", f"{member.name} shows its log up to {end}, and holds it up to {at}")
                 break

@@ -94,6 +94,14 @@ class BrokerMachine(Machine):
             return self.end
         return store.durable_offset if on_disk else store.max_physical
 
+    def next_node(self) -> Node:
+        """The process of its next life, which has nothing of the memory of the last one."""
+        self.server = None
+        self.is_ready = False
+        self.checked = 0
+        self.seen = ()
+        return Machine.next_node(self)  # a dataclass with slots has no super() of its own
+
     def unlock(self) -> None:
         """Lets the next life have the data folder, though the last one died amid its start."""
         path = self.root / "lock"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from orbitmq.broker.ha.role import Role
+from orbitmq.broker.role.role import Role
 from orbitmq.controller.group import BrokerGroup
 from orbitmq.controller.groups import GROUP_KEYS
 from orbitmq.testing.load.history import Promise
@@ -32,23 +32,27 @@ class Onlooker:
         self._now = now
 
     def observe(self) -> None:
-        """Looks at every broker whose state has changed."""
+        """Looks at every broker whose state has changed, and for two that may answer at the same time."""
         for group in self._groups:
+            if self._mode.has_controller:
+                answering = [f"{one.name} in epoch {epoch}" for one, epoch in _answering(group)]
+                if len(answering) > 1:
+                    self._break("leases", f"{' and '.join(answering)} may answer as masters of {group.name}")
             for broker in group.members:
                 store = broker.store
                 if store is None or store.is_closed or not hasattr(broker.server, "broker"):
                     # A broker serves before its start has ended. One that has closed its store shows nothing.
                     continue
                 assert broker.server is not None
-                replication = broker.server.broker.replication
+                role = broker.server.broker.role
                 end = store.max_physical
-                state = end, store.confirm_offset, replication.role, replication.epoch
+                state = end, store.confirm_offset, role.current, role.epoch
                 if state != broker.seen:
                     if broker.seen[2:] != state[2:]:
-                        self._note(f"{broker.name} is {replication.role.value}, epoch {replication.epoch}")
+                        self._note(f"{broker.name} is {role.current.value}, epoch {role.epoch}")
                     broker.seen = state
                     broker.reached = max(broker.reached, end)
-                    self._look_at(group, broker, replication.role, replication.epoch)
+                    self._look_at(group, broker, role.current, role.epoch)
 
     def _look_at(self, group: Group, broker: BrokerMachine, role: Role, epoch: int) -> None:
         server, mode = broker.server, self._mode
@@ -119,7 +123,7 @@ class Onlooker:
         if then is None or now.master_epoch != then.master_epoch:
             if now.master_id is not None:
                 self._elected(group, now, then)
-        elif now.sync_state_set != then.sync_state_set:
+        elif now.sync_state_set_epoch != then.sync_state_set_epoch:
             self._note(f"{group.name}: in sync {sorted(now.sync_state_set)}")
             group.ledger.changed_set(now.sync_state_set_epoch)
 
@@ -144,6 +148,19 @@ class Onlooker:
             group.ledger.forget_from(durable, group.members)
             for member in group.members:
                 member.followed = _following(member)
+
+
+def _answering(group: Group) -> list[tuple[BrokerMachine, int]]:
+    """Members that are masters with a lease, and their epochs."""
+    found = []
+    for one in group.members:
+        server = one.server
+        if one.is_up and server is not None and hasattr(server, "broker"):
+            role = server.broker.role
+            has_lease = role.current is Role.MASTER and role.blind_since is None
+            if has_lease and server.controller_mode.may_answer:
+                found.append((one, role.epoch))
+    return found
 
 
 def _following(broker: BrokerMachine) -> object:

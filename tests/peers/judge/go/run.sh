@@ -1,6 +1,7 @@
 #!/bin/bash
-# run.sh go4 NAMESRV_ADDR [--only A,B] [--skip A,B] [--jobs N] [--list] [--times]
-# go4: rocketmq-client-go/v2 (remoting). Modules from the Go proxy. JUDGE_WORK: where the program and its logs go.
+# run.sh go4|go5 NAMESRV_ADDR [--proxy HOST:PORT] [--only A,B] [--skip A,B] [--jobs N] [--list] [--times]
+# go4: rocketmq-client-go/v2 (remoting); go5: rocketmq-clients/golang/v5 (gRPC, needs --proxy). Modules from the Go proxy.
+# JUDGE_WORK: where the program and its logs go.
 set -e
 HERE=$(cd "$(dirname "$0")" && pwd)
 K=$1; shift

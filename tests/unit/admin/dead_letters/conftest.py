@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq import Admin
-from orbitmq.admin.dead_letters.journal import Journal
+from orbitmq.admin.dead_letters.journal import RedriveJournal
 from orbitmq.testing import LocalBroker
 
 
@@ -25,7 +25,7 @@ async def admin(broker: LocalBroker) -> AsyncIterator[Admin]:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    journal = Journal(tmp_path / "redrives.sqlite3")
+def journal(tmp_path: Path) -> Iterator[RedriveJournal]:
+    journal = RedriveJournal(tmp_path / "redrives.sqlite3")
     yield journal
     journal.close()

@@ -18,7 +18,7 @@ def test_letters_of_a_cause_are_counted_and_the_largest_come_first() -> None:
     for number in range(3):
         clusters.add(letter("ValueError", number, replays=number))
     first, second = clusters.listed()
-    assert (first.cause.exception, first.count, first.most_replays) == ("ValueError", 3, 2)
+    assert (first.cause.exception, first.count, first.resent, first.most_replays) == ("ValueError", 3, 2, 2)
     assert (second.cause.exception, second.count) == ("KeyError", 1)
 
 

@@ -1,6 +1,11 @@
+import tracemalloc
+import zlib
+
 import pytest
 
-from orbitmq.admin.dead_letters.dead_letter import origin_of, replays_of, shape_of
+from orbitmq.admin.dead_letters.dead_letter import dead_letter_of, shape_of
+from orbitmq.protocol.records.message import COMPRESSED
+from tests.kit.client_messages import stored
 
 
 @pytest.mark.parametrize(
@@ -27,13 +32,16 @@ def test_the_shape_of_many_or_long_keys_is_bounded() -> None:
     assert len(shape_of(many.encode())) < 1000
 
 
-def test_the_first_topic_is_the_one_that_clients_brokers_and_proxies_name() -> None:
-    assert origin_of({"RETRY_TOPIC": "orders"}) == "orders"
-    assert origin_of({"DLQ_ORIGIN_TOPIC": "orders"}) == "orders"
-    assert origin_of({"RETRY_TOPIC": "%RETRY%g"}) is None
-    assert origin_of({}) is None
+def test_of_a_compressed_body_no_more_is_inflated_than_its_shape_takes() -> None:
+    def shape(body: bytes) -> str | None:
+        return dead_letter_of("b", stored(0, body, sys_flag=COMPRESSED)).cause.shape
 
-
-@pytest.mark.parametrize(("text", "count"), [("2", 2), ("-1", 0), ("x", 0), ("٣", 0), ("9" * 50, 0), ("", 0)])
-def test_a_replay_count_that_is_no_number_counts_as_none(text: str, count: int) -> None:
-    assert replays_of({"orbitmq.replays": text}) == count
+    large = zlib.compress(bytes(16 << 20))
+    tracemalloc.start()
+    try:
+        assert shape(large) == "large"
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
+    assert shape(zlib.compress(b'{"a": 1}')) == "{a}"
+    assert shape(b"no zlib") == "binary"

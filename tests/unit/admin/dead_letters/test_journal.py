@@ -18,8 +18,8 @@ from orbitmq.admin.dead_letters.journal import (
     STOPPED,
     UNSURE,
     Entry,
-    Journal,
     JournalUnusable,
+    RedriveJournal,
 )
 
 TABLES_OF_0_2 = """
@@ -40,8 +40,8 @@ CREATE INDEX by_place ON letters (broker, queue_id, queue_offset);
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    opened = Journal(tmp_path / "new" / "redrives.sqlite3")
+def journal(tmp_path: Path) -> Iterator[RedriveJournal]:
+    opened = RedriveJournal(tmp_path / "new" / "redrives.sqlite3")
     yield opened
     opened.close()
 
@@ -50,21 +50,23 @@ def entry(number: int, stored_ms: int = 1) -> Entry:
     return Entry(Place("b", 0, number), stored_ms, f"ID{number}", "orders", PLANNED)
 
 
-def begun(journal: Journal, letters: int, cluster: str = "here", group: str = "billing") -> str:
+def begun(journal: RedriveJournal, letters: int, cluster: str = "here", group: str = "billing") -> str:
     run = journal.begin(cluster, group, {"rate": 5}, "ann")
     journal.plan(run, [entry(number) for number in range(letters)])
     journal.set_state(run, RUNNING)
     return run
 
 
-async def test_reading_makes_no_file_and_a_file_is_its_owners_alone(journal: Journal, tmp_path: Path) -> None:
+async def test_reading_makes_no_file_and_a_file_is_its_owners_alone(
+    journal: RedriveJournal, tmp_path: Path
+) -> None:
     assert not journal.exists
     await journal.do(begun, journal, 1)
     assert journal.exists
     assert (tmp_path / "new" / "redrives.sqlite3").stat().st_mode & 0o777 == 0o600
 
 
-async def test_letters_are_claimed_once_each_and_oldest_first(journal: Journal) -> None:
+async def test_letters_are_claimed_once_each_and_oldest_first(journal: RedriveJournal) -> None:
     run = await journal.do(begun, journal, 3)
     first = await journal.do(journal.claim, run, 2)
     second = await journal.do(journal.claim, run, 2)
@@ -73,7 +75,7 @@ async def test_letters_are_claimed_once_each_and_oldest_first(journal: Journal) 
     assert len(await journal.do(journal.under_way, run)) == 3
 
 
-async def test_outcomes_are_counted_and_leave_nothing_under_way(journal: Journal) -> None:
+async def test_outcomes_are_counted_and_leave_nothing_under_way(journal: RedriveJournal) -> None:
     run = await journal.do(begun, journal, 3)
     one, two, three = await journal.do(journal.claim, run, 3)
     outcomes = [
@@ -91,7 +93,7 @@ async def test_outcomes_are_counted_and_leave_nothing_under_way(journal: Journal
     assert len(await journal.do(journal.entries, run, None, 2, 2)) == 1
 
 
-async def test_a_run_that_is_stopped_says_which_letters_may_have_been_sent(journal: Journal) -> None:
+async def test_a_run_that_is_stopped_says_which_letters_may_have_been_sent(journal: RedriveJournal) -> None:
     run = await journal.do(begun, journal, 3)
     await journal.do(journal.claim, run, 1)
     await journal.do(journal.set_state, run, STOPPED)
@@ -103,19 +105,21 @@ async def test_a_run_that_is_stopped_says_which_letters_may_have_been_sent(journ
 
 async def test_after_a_restart_unfinished_runs_and_letters_under_way_are_known(tmp_path: Path) -> None:
     path = tmp_path / "redrives.sqlite3"
-    before = Journal(path)
+    before = RedriveJournal(path)
     over = await before.do(begun, before, 1)
     await before.do(before.set_state, over, DONE)
     run = await before.do(begun, before, 2)
     await before.do(before.claim, run, 1)
     before.close()
-    after = Journal(path)
+    after = RedriveJournal(path)
     assert [one.id for one in await after.do(after.unfinished)] == [run]
     assert [one.state for one in await after.do(after.under_way, run)] == [SENDING]
     after.close()
 
 
-async def test_letters_of_other_runs_are_known_by_place_and_time_within_their_group(journal: Journal) -> None:
+async def test_letters_of_other_runs_are_known_by_place_and_time_within_their_group(
+    journal: RedriveJournal,
+) -> None:
     run = await journal.do(begun, journal, 2)
     letters = [(Place("b", 0, 0), 1), (Place("b", 0, 1), 2), (Place("b", 0, 5), 1)]
     assert await journal.do(journal.claimed, "here", "billing", letters) == {Place("b", 0, 0): run}
@@ -139,7 +143,7 @@ async def test_a_journal_of_version_0_2_is_taken_over(tmp_path: Path) -> None:
         )
     old.close()
     for _ in range(2):  # and once more: it is renamed already
-        journal = Journal(path)
+        journal = RedriveJournal(path)
         (run,) = await journal.do(journal.unfinished)
         assert (run.id, run.group, run.counts) == ("r", "billing", {SENT: 1, SENDING: 1, PLANNED: 1})
         assert [one.unique_id for one in await journal.do(journal.under_way, "r")] == ["ID1"]
@@ -147,7 +151,7 @@ async def test_a_journal_of_version_0_2_is_taken_over(tmp_path: Path) -> None:
             Place("b", 0, 2): "r"
         }
         journal.close()
-    journal = Journal(path)
+    journal = RedriveJournal(path)
     assert [one.unique_id for one in await journal.do(journal.claim, "r", 5)] == ["ID2"]
     journal.close()
 
@@ -155,7 +159,7 @@ async def test_a_journal_of_version_0_2_is_taken_over(tmp_path: Path) -> None:
 async def test_a_file_that_is_no_journal_is_refused_with_its_name(tmp_path: Path) -> None:
     path = tmp_path / "redrives.sqlite3"
     path.write_text("no database" * 100)
-    damaged = Journal(path)
+    damaged = RedriveJournal(path)
     with pytest.raises(JournalUnusable, match=r"redrives\.sqlite3"):
         await damaged.do(damaged.runs)
     damaged.close()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from orbitmq.admin.dead_letters.dead_letter import DeadLetter, dead_letter_of
-from orbitmq.admin.dead_letters.outgoing import Edit, Wanted, outgoing, own_properties, target_of
+from orbitmq.admin.dead_letters.outgoing import Edit, Wanted, outgoing
 from orbitmq.client import IllegalMessage
 from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.records.message import StoredMessage
@@ -19,12 +19,6 @@ def letter(**properties: str) -> DeadLetter:
         *("%DLQ%billing", b"body", encode_properties(given), 0, 7, 1000, 5, 0, 1, HOST, 2, HOST, 3, 0, 0, 200)
     )
     return dead_letter_of("b", stored)
-
-
-def test_a_letter_goes_to_its_first_topic_or_to_the_group_that_failed() -> None:
-    assert target_of(letter(), "billing", "origin") == "orders"
-    assert target_of(letter(), "billing", "retry") == "%RETRY%billing"
-    assert target_of(letter(RETRY_TOPIC=""), "billing", "origin") is None
 
 
 def test_a_message_keeps_what_its_sender_gave_it_and_names_its_letter() -> None:
@@ -62,12 +56,6 @@ def test_an_edit_replaces_parts_and_an_empty_text_removes_one() -> None:
 def test_an_edit_that_no_message_can_have_is_refused() -> None:
     with pytest.raises(IllegalMessage):
         outgoing(letter(), "orders", "NEW", Edit(properties={"colour": "a\x02b"}))
-
-
-def test_the_reasons_of_a_failure_are_no_properties_of_the_user() -> None:
-    marks = {"exception": "E", "exceptionText": "no price", "exceptionConsumer": "c", "exceptionAttempt": "1"}
-    assert own_properties({"colour": "blue", **marks, "UNIQ_KEY": "U"}) == {"colour": "blue"}
-    assert own_properties({"exception": "mine"}) == {"exception": "mine"}
 
 
 @pytest.mark.parametrize(

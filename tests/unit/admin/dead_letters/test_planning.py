@@ -6,14 +6,14 @@ import asyncio
 
 from orbitmq import Admin, PushConsumer, ReceivedMessage
 from orbitmq.admin.dead_letters.asked import Asked
-from orbitmq.admin.dead_letters.journal import Journal
+from orbitmq.admin.dead_letters.journal import RedriveJournal
 from orbitmq.admin.dead_letters.planning import Planning
 from orbitmq.testing import LocalBroker
 from tests.kit.dead_letters import origin, plant
 
 
 async def test_a_dry_run_tells_what_the_filter_of_the_group_drops(
-    admin: Admin, broker: LocalBroker, journal: Journal
+    admin: Admin, broker: LocalBroker, journal: RedriveJournal
 ) -> None:
     broker.create_topic("filtered", 1)
     await plant(broker.namesrv, "g6", 4, origin("filtered", TAGS="a"))

@@ -6,19 +6,20 @@ from typing import Any
 import pytest
 
 from orbitmq import FIRST_OFFSET, Admin, PushConsumer, ReceivedMessage
-from orbitmq.admin.commands.messages import messages_by_key, messages_from
 from orbitmq.admin.dead_letters.asked import Asked, BadRequest
 from orbitmq.admin.dead_letters.clusters import Clusters
 from orbitmq.admin.dead_letters.dead_letter import Cause, DeadLetter, Place
-from orbitmq.admin.dead_letters.journal import DONE, Entry, Journal, JournalUnusable
+from orbitmq.admin.dead_letters.journal import DONE, Entry, JournalUnusable, RedriveJournal
 from orbitmq.admin.dead_letters.outgoing import Edit
 from orbitmq.admin.dead_letters.reading import letters_at, scan
 from orbitmq.admin.dead_letters.redrive import Redrive
+from orbitmq.admin.messages import messages_by_key, messages_from
 from orbitmq.client import IllegalMessage
 from orbitmq.protocol.bodies.route import ClusterInfo
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.errors import TopicNotExist
+from orbitmq.protocol.errors import BrokerRefused, TopicNotExist
 from orbitmq.protocol.requests.route import GetBrokerClusterInfo, GetRouteinfoByTopic
+from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.protocol.schema.declare import Request
 from orbitmq.testing import LocalBroker
 from tests.kit.dead_letters import origin, plant
@@ -66,7 +67,7 @@ async def test_letters_are_told_apart_by_topic_and_exception_or_shape(
 
 
 async def test_all_letters_of_a_cause_are_sent_again_once(
-    admin: Admin, broker: LocalBroker, journal: Journal
+    admin: Admin, broker: LocalBroker, journal: RedriveJournal
 ) -> None:
     broker.create_topic("once", 1)
     await plant(broker.namesrv, "g2", 150, origin("once", exception="A", colour="red", TAGS="t"))
@@ -74,7 +75,7 @@ async def test_all_letters_of_a_cause_are_sent_again_once(
     redrive = Redrive(admin, "here", journal)
     asked = Asked(cause=Cause("once", "A", None), rate=5000)
     preview = await redrive.preview("g2", asked)
-    assert (preview.selected, preview.would_send) == (150, 150)
+    assert (preview.selected, preview.would_send, preview.topics) == (150, 150, {"once": 150})
     assert [(one.topic, one.known) for one in preview.filters.values()] == [("once", False)]
     run = await redrive.carry_out(await redrive.begin("g2", asked, "ann"))
     assert (run.state, run.counts, run.user) == ("done", {"sent": 150}, "ann")
@@ -95,7 +96,7 @@ async def test_all_letters_of_a_cause_are_sent_again_once(
 
 
 async def test_letters_without_a_way_back_and_those_that_came_too_often_stay(
-    admin: Admin, broker: LocalBroker, journal: Journal
+    admin: Admin, broker: LocalBroker, journal: RedriveJournal
 ) -> None:
     broker.create_topic("loop", 1)
     await plant(broker.namesrv, "g3", 1, {})
@@ -117,7 +118,7 @@ async def test_letters_without_a_way_back_and_those_that_came_too_often_stay(
 
 
 async def test_a_letter_is_edited_and_an_edit_that_no_message_can_have_is_refused(
-    admin: Admin, broker: LocalBroker, journal: Journal
+    admin: Admin, broker: LocalBroker, journal: RedriveJournal
 ) -> None:
     broker.create_topic("edited", 1)
     await plant(broker.namesrv, "g4", 1, origin("edited", TAGS="old", colour="red"), b"bad")
@@ -138,7 +139,7 @@ async def test_a_letter_is_edited_and_an_edit_that_no_message_can_have_is_refuse
 
 
 async def test_the_retry_topic_gives_a_letter_to_its_group_alone(
-    admin: Admin, broker: LocalBroker, journal: Journal
+    admin: Admin, broker: LocalBroker, journal: RedriveJournal
 ) -> None:
     broker.create_topic("own", 1)
     await plant(broker.namesrv, "g5", 1, origin("own", TAGS="t"), b"once more")
@@ -168,7 +169,7 @@ async def test_a_run_that_is_cut_off_goes_on_and_sends_each_letter_once(
     broker.create_topic("cut", 1)
     await plant(broker.namesrv, "g7", 300, origin("cut"))
     path = tmp_path / "cut.sqlite3"
-    journal = Journal(path)
+    journal = RedriveJournal(path)
     redrive = Redrive(admin, "here", journal)
     run_id = await redrive.begin("g7", Asked(rate=5000), "ann")
     cuts, seconds = 0, 0.03
@@ -182,7 +183,7 @@ async def test_a_run_that_is_cut_off_goes_on_and_sends_each_letter_once(
         cuts += 1
         seconds *= 1.2  # a slow machine gets its plan made in the end, too
         journal.close()
-        journal = Journal(path)
+        journal = RedriveJournal(path)
         [run] = await journal.do(journal.runs)
         if run.state == DONE:  # it was cut off while it noted its end
             break
@@ -200,7 +201,7 @@ class Killed(Exception):
 
 
 async def die_before_note(
-    redrive: Redrive, journal: Journal, run_id: str, monkeypatch: pytest.MonkeyPatch
+    redrive: Redrive, journal: RedriveJournal, run_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Carries out a run that is killed between a batch's leaving and its note."""
 
@@ -214,7 +215,7 @@ async def die_before_note(
 
 
 async def test_letters_in_doubt_are_looked_for_before_they_are_sent_again(
-    admin: Admin, broker: LocalBroker, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    admin: Admin, broker: LocalBroker, journal: RedriveJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a kill between a batch's leaving and its note: some of it is there, some is not."""
     broker.create_topic("doubt", 1)
@@ -254,7 +255,11 @@ class Forgetful:
 
 @pytest.mark.parametrize("forgotten", ["%DLQ%g10", "away"], ids=["of the letters", "of their topic"])
 async def test_letters_wait_for_brokers_that_name_servers_do_not_know(
-    admin: Admin, broker: LocalBroker, journal: Journal, monkeypatch: pytest.MonkeyPatch, forgotten: str
+    admin: Admin,
+    broker: LocalBroker,
+    journal: RedriveJournal,
+    monkeypatch: pytest.MonkeyPatch,
+    forgotten: str,
 ) -> None:
     """As after a start of the name server: what it does not know yet has not been deleted."""
     broker.create_topic("away", 1)
@@ -265,10 +270,10 @@ async def test_letters_wait_for_brokers_that_name_servers_do_not_know(
     run_id = await redrive.begin("g10", Asked(places=places, rate=5000), "ann")
     claim = journal.claim
 
-    def claimed(run: str, most: int) -> list[Entry]:
+    def claimed(run: str, most: int, after: Place | None) -> list[Entry]:
         monkeypatch.setattr(journal, "claim", claim)
         names.forget(forgotten)
-        return claim(run, most)
+        return claim(run, most, after)
 
     monkeypatch.setattr(journal, "claim", claimed)
     run = await redrive.carry_out(run_id)
@@ -277,7 +282,7 @@ async def test_letters_wait_for_brokers_that_name_servers_do_not_know(
 
 
 async def test_letters_in_doubt_are_not_sent_again_while_nobody_knows_where_they_went(
-    admin: Admin, broker: LocalBroker, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    admin: Admin, broker: LocalBroker, journal: RedriveJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.create_topic("unknown", 1)
     await plant(broker.namesrv, "g11", 10, origin("unknown"))
@@ -291,8 +296,41 @@ async def test_letters_in_doubt_are_not_sent_again_while_nobody_knows_where_they
     assert await sent(admin, "unknown", 10) == Counter(f"l-{number}" for number in range(10))
 
 
+@pytest.mark.parametrize("lasts", [False, True], ids=["for a while", "for ever"])
+async def test_letters_that_a_broker_refuses_hold_up_no_others(
+    admin: Admin, broker: LocalBroker, journal: RedriveJournal, monkeypatch: pytest.MonkeyPatch, lasts: bool
+) -> None:
+    """More of them than are under way at a time, in front of all others."""
+    group, topic = f"g12-{lasts}", f"refused-{lasts}"
+    broker.create_topic(topic, 1)
+    await plant(broker.namesrv, group, 100, origin(topic), b"bad")
+    await plant(broker.namesrv, group, 50, origin(topic), b"good", start=100)
+    monkeypatch.setattr("orbitmq.admin.dead_letters.redrive.PAUSE_SECONDS", 0.0)
+    call, tries = admin.call, Counter[str]()
+
+    async def refusing(address: str, request: Request[Any], *rest: Any) -> Any:
+        if isinstance(request, SendMessageV2) and bytes(request.body or b"") == b"bad":
+            tries[request.properties or ""] += 1
+            if lasts or tries[request.properties or ""] < 3:
+                raise BrokerRefused(ResponseCode.SYSTEM_ERROR, "not now")
+        return await call(address, request, *rest)
+
+    monkeypatch.setattr(admin, "call", refusing)
+    redrive = Redrive(admin, "here", journal)
+    run = await redrive.carry_out(await redrive.begin(group, Asked(rate=10_000), "ann"))
+    assert run.state == "done"
+    assert run.counts == ({"sent": 50, "refused": 100} if lasts else {"sent": 150})
+    entries = await journal.do(journal.entries, run.id, "refused", 1)
+    assert all("(10 times)" in one.note for one in entries)
+    found = await sent(admin, topic, run.counts["sent"])
+    assert set(found.values()) == {1}
+    if lasts:  # they are listed, and another run may take them
+        monkeypatch.setattr(admin, "call", call)
+        assert (await redrive.preview(group, Asked())).would_send == 100
+
+
 async def test_a_stopped_run_keeps_the_rest_for_another(
-    admin: Admin, broker: LocalBroker, journal: Journal
+    admin: Admin, broker: LocalBroker, journal: RedriveJournal
 ) -> None:
     broker.create_topic("stopped", 1)
     await plant(broker.namesrv, "g9", 20, origin("stopped"))
@@ -311,15 +349,44 @@ async def test_a_stopped_run_keeps_the_rest_for_another(
     assert set((await sent(admin, "stopped", 20)).values()) == {1}
 
 
-async def test_a_journal_is_used_by_one_process_at_a_time(journal: Journal, tmp_path: Path) -> None:
+async def test_a_journal_is_used_by_one_process_at_a_time(journal: RedriveJournal, tmp_path: Path) -> None:
     await journal.do(journal.begin, "here", "g", Asked().as_json(), "ann")
-    second = Journal(tmp_path / "redrives.sqlite3")
+    second = RedriveJournal(tmp_path / "redrives.sqlite3")
     with pytest.raises(JournalUnusable, match="another process uses it"):
         await second.do(second.runs)
     second.close()
     broken = tmp_path / "broken"
     broken.write_bytes(b"no database" * 1000)
-    third = Journal(broken)
+    third = RedriveJournal(broken)
     with pytest.raises(JournalUnusable, match="not a database"):
         await third.do(third.runs)
     third.close()
+
+
+async def test_two_programs_that_redrive_the_same_letters_at_once_send_each_once(
+    broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a journal of its own, and one sends to the first topic, the other to the group alone."""
+    monkeypatch.setattr("orbitmq.admin.dead_letters.redrive.PAUSE_SECONDS", 0.05)
+    broker.create_topic("shared", 1)
+    broker.create_topic("%RETRY%g13", 1)
+    await plant(broker.namesrv, "g13", 300, origin("shared"))
+    async with Admin(broker.namesrv) as admin, Admin(broker.namesrv) as other:
+        journals = [RedriveJournal(tmp_path / "one.sqlite3"), RedriveJournal(tmp_path / "two.sqlite3")]
+        programs = [
+            Redrive(one, "here", journal) for one, journal in zip((admin, other), journals, strict=True)
+        ]
+        asked = [Asked(rate=2000), Asked(rate=2000, to="retry")]
+        ids = [await program.begin("g13", one, "ann") for program, one in zip(programs, asked, strict=True)]
+        runs = await asyncio.gather(
+            *(program.carry_out(run_id) for program, run_id in zip(programs, ids, strict=True))
+        )
+        for journal in journals:
+            journal.close()
+        counts = [run.counts for run in runs]
+        assert [one.get("sent", 0) + one.get("skipped", 0) for one in counts] == [300, 300]
+        assert sum(one.get("sent", 0) for one in counts) == 300
+        found = Counter[str]()
+        for topic, run in zip(("shared", "%RETRY%g13"), runs, strict=True):
+            found += await sent(admin, topic, run.counts.get("sent", 0))
+    assert found == Counter(f"l-{number}" for number in range(300))

@@ -35,7 +35,7 @@ def queues(name: str, count: int, perm: int = 6) -> QueueData:
 
 def targets_of(*, brokers: list[BrokerData], topic: list[QueueData]) -> tuple[Targets, Routes]:
     routes = Routes(TopicRouteData(broker_datas=brokers, queue_datas=topic))
-    return Targets(cast(Admin, routes)), routes
+    return Targets(cast("Admin", routes)), routes
 
 
 async def test_messages_go_to_all_queues_in_turn_and_those_of_a_key_to_one() -> None:

@@ -6,11 +6,15 @@ from collections.abc import Iterator
 import pytest
 
 from orbitmq import Admin, Message, Producer, PushConsumer
-from orbitmq.admin.commands.reset_offset import EARLIEST, LATEST, preview_reset
 from orbitmq.admin.diagnosis.gathering import gather
 from orbitmq.admin.diagnosis.rules import diagnose
+from orbitmq.admin.resets import EARLIEST, LATEST, preview_reset
 from orbitmq.client import FIRST_OFFSET, ReceivedMessage
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
 from orbitmq.testing import LocalBroker
+from tests.kit.scripted_admin import alone
 
 
 @pytest.fixture(scope="module")
@@ -78,3 +82,13 @@ async def test_members_that_subscribe_differently_and_handlers_that_fail_are_fou
             async with second:
                 while await cause(admin, "differ") != "SUBSCRIPTIONS_DIFFER":
                     pass
+
+
+async def test_a_broker_that_refuses_is_not_gone() -> None:
+    refusal = Refused(ResponseCode.NO_PERMISSION, "User:ann has no permission")
+    async with alone({GetBrokerRuntimeInfo: refusal}) as peer, Admin(peer.address) as admin:
+        found = await gather(admin, "billing", 0)
+        assert (found.brokers_gone, list(found.forbidden)) == ({}, ["a"])
+        assert diagnose(found)[0].cause == "NOT_PERMITTED"
+        peer.answers[GetBrokerRuntimeInfo] = Refused(ResponseCode.SYSTEM_BUSY, "later")
+        assert await cause(admin, "billing") == "BROKER_REFUSES"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
 from orbitmq import FIRST_OFFSET, Admin, Message, Producer, PushConsumer, ReceivedMessage
-from orbitmq.admin.commands.group_create import create_group
 from orbitmq.admin.diagnosis import rules
+from orbitmq.admin.groups import create_group
 from orbitmq.cli.app import run
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.queue import LockBatchRequestBody, MessageQueue
@@ -123,8 +124,10 @@ async def test_subscriptions_of_members_differ(planted: Planted) -> None:
         first.subscribe(planted.name, "*", done)
         second.subscribe(planted.name, "new", done)
         answer = await planted.names("SUBSCRIPTIONS_DIFFER")
-    assert "* by 1 member" in answer["evidence"][0]
-    assert "new by 1 member" in answer["evidence"][0]
+        ids = first.client_id, second.client_id
+    assert all(
+        f"`{text}` ({one})" in answer["evidence"][0] for text, one in zip(("*", "new"), ids, strict=True)
+    )
 
 
 async def test_one_queue_is_stuck(planted: Planted, soon: None) -> None:
@@ -141,6 +144,19 @@ async def test_one_queue_is_stuck(planted: Planted, soon: None) -> None:
         answer = await planted.names("STUCK_QUEUE")
         go_on.set()
     assert answer["sentence"].startswith("queue 1 of ")
+
+
+async def test_a_handler_blocks_the_event_loop(planted: Planted) -> None:
+    planted.topic(1)
+    await planted.send(2)
+
+    async def blocks(message: ReceivedMessage) -> None:
+        time.sleep(1.6)  # noqa: ASYNC251 - it is what must not be done
+
+    async with planted.member() as member:
+        member.subscribe(planted.name, "*", blocks)
+        answer = await planted.names("LOOP_BLOCKED")
+    assert "in blocks" in answer["evidence"][0]
 
 
 async def test_the_handler_is_slow(planted: Planted) -> None:

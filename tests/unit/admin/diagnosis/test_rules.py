@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.admin.diagnosis.evidence import Evidence, Handling, HeldQueue, Member, QueueEvidence
+from orbitmq.admin.diagnosis.evidence import Evidence, Handling, HeldQueue, LoopBlocks, Member, QueueEvidence
 from orbitmq.admin.diagnosis.rules import RULES, diagnose
 from orbitmq.protocol.bodies.queue import MessageQueue
 
@@ -36,13 +36,28 @@ def evidence(**changes: Any) -> Evidence:
     return replace(Evidence("billing", NOW, 1.0, [queue(0), queue(1)], [member()]), **changes)
 
 
+def retried(**changes: Any) -> QueueEvidence:
+    return replace(QueueEvidence(MessageQueue("%RETRY%billing", "a", 0), 40), **changes)
+
+
 STILL = [queue(0, consumed=0), queue(1, consumed=0)]
 CASES: Mapping[str, tuple[Evidence, Evidence]] = {
     "UNKNOWN_GROUP": (evidence(known=False, queues=[], members=[]), evidence(known=False)),
-    "NOT_PERMITTED": (evidence(refused="NO_PERMISSION: no"), evidence()),
+    "NOT_PERMITTED": (
+        evidence(forbidden={"a": "NO_PERMISSION: no"}),
+        evidence(brokers_refusing={"a": "SYSTEM_BUSY: later"}),
+    ),
     "BROADCASTING": (evidence(broadcasting=True), evidence()),
     "GROUP_DISABLED": (evidence(enabled=False), evidence()),
-    "BROKER_GONE": (evidence(brokers_gone={"a": "cannot connect"}), evidence()),
+    "BROKER_GONE": (
+        evidence(brokers_gone={"a": "cannot connect"}),
+        evidence(forbidden={"a": "NO_PERMISSION: no"}, brokers_refusing={"b": "SYSTEM_BUSY: later"}),
+    ),
+    "BROKER_REFUSES": (
+        evidence(brokers_refusing={"a": "SYSTEM_BUSY: later"}),
+        evidence(brokers_gone={"a": "cannot connect"}),
+    ),
+    "NO_CONTROLLER": (evidence(brokers_blind={"a": 1_000}), evidence()),
     "NO_CONSUMER": (evidence(members=[]), evidence(members=[], queues=[queue(lag=0)])),
     "TOPIC_NOT_READABLE": (
         evidence(unreadable=frozenset({"orders"})),
@@ -75,6 +90,10 @@ CASES: Mapping[str, tuple[Evidence, Evidence]] = {
         evidence(members=[member(handling={"orders": Handling(5, ok_tps=1, failed_tps=9)})]),
         evidence(members=[member(handling={"orders": Handling(5, ok_tps=99, failed_tps=1)})]),
     ),
+    "RETRIES_GROW": (
+        evidence(queues=[*STILL, retried(arrived=9, consumed=2)], retry_lag=40),
+        evidence(queues=[*STILL, retried(arrived=2, consumed=9)], retry_lag=40),
+    ),
     "FLOW_CONTROL": (
         evidence(members=[member(held={QUEUES[0]: replace(FRESH, cached=1000)})]),
         evidence(members=[member(held={QUEUES[0]: replace(FRESH, cached=500)})]),
@@ -104,6 +123,14 @@ CASES: Mapping[str, tuple[Evidence, Evidence]] = {
         evidence(queues=[queue(min_offset=150), queue(1)]),
         evidence(queues=[queue(min_offset=100), queue(1)]),
     ),
+    "LOOP_BLOCKED": (
+        evidence(members=[member(blocks=LoopBlocks(3, 2500, NOW - 5000, "worker.py:7 in handle"))]),
+        evidence(members=[member(blocks=LoopBlocks(3, 2500, NOW - 500_000, "worker.py:7 in handle"))]),
+    ),
+    "MEMBER_SILENT": (
+        evidence(queues=STILL, members=[member(), member("c2", answered=False)]),
+        evidence(members=[member(), member("c2", answered=False)]),
+    ),
     "CATCHING_UP": (evidence(), evidence(queues=[queue(consumed=5), queue(1, consumed=5)])),
     "TOO_MUCH_COMES_IN": (evidence(queues=[queue(consumed=5), queue(1, consumed=5)]), evidence()),
 }
@@ -114,7 +141,7 @@ def test_a_cause_is_named_first_by_its_evidence_and_not_by_a_near_miss(cause: st
     shown, missed = CASES[cause]
     first = diagnose(shown)[0]
     assert first.cause == cause
-    assert first.sentence.endswith(".")
+    assert str(first.sentence).endswith(".")
     assert first.advice
     assert cause not in [one.cause for one in diagnose(missed)]
 
@@ -135,3 +162,17 @@ def test_an_ordered_queue_that_nobody_got_is_locked_and_one_of_another_client_is
     silent = member("c2", answered=False)
     causes = [one.cause for one in diagnose(evidence(queues=still, members=[ordered, silent]))]
     assert "LOCKED_BY_ANOTHER" not in causes
+
+
+def test_a_member_with_a_stray_filter_is_named() -> None:
+    usual = [member(name) for name in ("c1", "c3")]
+    found = diagnose(evidence(members=[*usual, member("c2", subscriptions={"orders": "new"})]))[0]
+    assert str(found.sentence).startswith(
+        "c2 reads orders by `new`, and the others of group billing by `*`: what its filter passes over"
+    )
+
+
+def test_new_dead_letters_are_told_even_if_nothing_is_behind() -> None:
+    found = diagnose(evidence(queues=[queue(lag=0)], new_dead_letters=2, dead_letters=7))
+    assert [str(one.sentence) for one in found] == ["Messages of group billing become dead letters."]
+    assert "2 became dead letters" in str(found[0].evidence[0])

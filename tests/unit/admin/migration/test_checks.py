@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orbitmq.admin.migration.checks import Check, check_group, target_of
-from orbitmq.admin.migration.survey import ORBITMQ, survey_one
+from orbitmq.admin.replication.survey import ORBITMQ, survey_one
 from tests.unit.admin.migration.test_switching import Cluster
 
 pytestmark = pytest.mark.timeout(60)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.admin.migration.journal import BadJournal, Journal, Phase, SwitchRecord
+from orbitmq.admin.migration.journal import BadJournal, MigrationJournal, Phase, SwitchRecord
 
 
 def record(group: str) -> SwitchRecord:
@@ -14,13 +14,13 @@ def record(group: str) -> SwitchRecord:
 
 
 def test_it_is_read_again_by_group_until_it_is_forgotten(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal.json")
+    journal = MigrationJournal(tmp_path / "journal.json")
     assert journal.read("a") is None
     first = record("a")
     first.phase, first.ends = Phase.LEVEL, {"T": {"0": 7}}
     journal.write(first)
     journal.write(record("b"))
-    again = Journal(tmp_path / "journal.json")
+    again = MigrationJournal(tmp_path / "journal.json")
     assert again.read("a") == first
     again.forget("a")
     assert again.read("a") is None
@@ -34,5 +34,5 @@ def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "journal.json"
     path.write_text(text)
     with pytest.raises(BadJournal, match="is no journal of a migration"):
-        Journal(path).read("a")
+        MigrationJournal(path).read("a")
     assert path.read_text() == text

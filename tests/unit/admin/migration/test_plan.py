@@ -6,7 +6,8 @@ import shlex
 
 from orbitmq.admin.admin import BrokerAt
 from orbitmq.admin.migration.plan import plan_group
-from orbitmq.admin.migration.survey import APACHE, ORBITMQ, GroupSurvey, Member
+from orbitmq.admin.replication.survey import APACHE, ORBITMQ, GroupSurvey, Member
+from orbitmq.options.properties import parse_properties
 
 NAMESRV = "ns1:9876;ns2:9876"
 
@@ -36,6 +37,32 @@ def test_a_master_alone_gets_a_slave_with_its_options() -> None:
     } <= set(words)  # fmt: skip
     assert {step.state for step in (first, *others)} == {"open"}
     assert any(step.command == f"orbitmq migrate switch broker-a --namesrv '{NAMESRV}'" for step in others)
+
+
+def test_names_of_the_cluster_stay_single_words_of_a_shell_and_no_listener_is_open() -> None:
+    hostile = "a'; touch /tmp/x; '$(id)"
+    at = BrokerAt(hostile, hostile, 0, "h0:10911")
+    options = {"messageDelayLevel": "1s $(id)", "flushDiskType": "`id`\nx"}
+    for make, to in ((APACHE, ORBITMQ), (ORBITMQ, APACHE)):
+        found = GroupSurvey(hostile, (Member(at, make, {"commitLogMaxOffset": "1"}, options),))
+        first, *others = plan_group(found, to, "ns1:9876;$(id):1")
+        assert "0.0.0.0" not in first.command
+        for step in others:
+            if step.command:
+                words = shlex.split(step.command)
+                assert words[3] == hostile
+                assert words[words.index("--namesrv") + 1] == "ns1:9876;$(id):1"
+    words = shlex.split(
+        plan_group(
+            GroupSurvey(hostile, (Member(at, APACHE, {"commitLogMaxOffset": "1"}, options),)),
+            ORBITMQ,
+            NAMESRV,
+        )[0].command
+    )
+    assert {f"brokerName={hostile}", f"brokerClusterName={hostile}", "messageDelayLevel=1s $(id)"} <= set(
+        words
+    )
+    assert words[-2:] == ["--listen", "ADDRESS"]
 
 
 def test_a_slave_of_the_old_make_gives_its_store_and_its_id() -> None:
@@ -75,7 +102,7 @@ def test_the_way_back_shows_a_broker_conf() -> None:
     first = plan_group(found, APACHE, NAMESRV)[0]
     assert first.command.startswith("broker.conf: ")
     assert "brokerId=1" in first.command
-    assert f"namesrvAddr={NAMESRV}" in first.command
+    assert parse_properties("\n".join(first.command.split()).encode(), "plan")["namesrvAddr"] == NAMESRV
 
 
 def test_without_a_master_there_is_one_step() -> None:

@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.migration.journal import Journal, Phase
-from orbitmq.admin.migration.survey import ORBITMQ
-from orbitmq.admin.migration.switching import Stopped, Switch, Timeouts
+from orbitmq.admin.migration import switching
+from orbitmq.admin.migration.journal import MigrationJournal, Phase
+from orbitmq.admin.migration.switching import Switch, Timeouts
+from orbitmq.admin.replication import old_master
+from orbitmq.admin.replication.old_master import Stopped
+from orbitmq.admin.replication.survey import ORBITMQ
+from orbitmq.net.probing import Reach
 from orbitmq.options.properties import parse_properties
 from orbitmq.protocol.bodies.auth import (
     AclInfo,
@@ -172,12 +176,12 @@ class Cluster:
         for writer in self.connections:
             writer.close()
 
-    def switch(self, admin: Admin, journal: Journal, **more: Any) -> Switch:
+    def switch(self, admin: Admin, journal: MigrationJournal, **more: Any) -> Switch:
         return Switch(admin, journal, self.said.append, timeouts=QUICK, **more)
 
 
 async def test_the_master_is_fenced_and_gone_before_the_slave_is_promoted(tmp_path: Path) -> None:
-    cluster, journal = Cluster(), Journal(tmp_path / "journal.json")
+    cluster, journal = Cluster(), MigrationJournal(tmp_path / "journal.json")
     async with cluster.serve() as admin:
 
         async def stop() -> None:
@@ -195,7 +199,7 @@ async def test_the_master_is_fenced_and_gone_before_the_slave_is_promoted(tmp_pa
 async def test_nobody_is_promoted_beside_a_master_that_answers_and_it_can_be_taken_back(
     tmp_path: Path,
 ) -> None:
-    cluster, journal = Cluster(), Journal(tmp_path / "journal.json")
+    cluster, journal = Cluster(), MigrationJournal(tmp_path / "journal.json")
     async with cluster.serve() as admin:
         switch = cluster.switch(admin, journal)
         with pytest.raises(Stopped, match="still answers"):
@@ -214,7 +218,7 @@ async def test_a_slave_that_does_not_catch_up_ends_it(tmp_path: Path) -> None:
     cluster.ends["slave"] = 400
     async with cluster.serve() as admin:
         with pytest.raises(Stopped, match="lacks 100 bytes of the log"):
-            await cluster.switch(admin, Journal(tmp_path / "j")).run("broker-a", ORBITMQ)
+            await cluster.switch(admin, MigrationJournal(tmp_path / "j")).run("broker-a", ORBITMQ)
     assert not cluster.is_promoted
 
 
@@ -237,17 +241,43 @@ async def test_what_does_not_fit_is_refused_before_anything_is_changed(
     cluster.slave_options[option] = value
     async with cluster.serve() as admin:
         with pytest.raises(Stopped, match=says):
-            await cluster.switch(admin, Journal(tmp_path / "j")).run("broker-a", ORBITMQ)
+            await cluster.switch(admin, MigrationJournal(tmp_path / "j")).run("broker-a", ORBITMQ)
         asked = [type(request) for one in (cluster.names, cluster.master) for request in one.asked]
     assert WipeWritePermOfBroker not in asked
     assert UpdateBrokerConfig not in asked
 
 
 async def test_the_journal_tells_which_way_a_switch_goes(tmp_path: Path) -> None:
-    cluster, journal = Cluster(), Journal(tmp_path / "j")
+    cluster, journal = Cluster(), MigrationJournal(tmp_path / "j")
     async with cluster.serve() as admin:
         with pytest.raises(Stopped):
             await cluster.switch(admin, journal).run("broker-a", ORBITMQ)
         with pytest.raises(Stopped, match="a switch of broker-a to OrbitMQ has begun"):
             await cluster.switch(admin, journal).run("broker-a", "apache")
         await asyncio.sleep(0)
+
+
+async def test_a_master_that_is_only_not_reached_is_not_gone_unless_the_operator_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, journal, asked = Cluster(), MigrationJournal(tmp_path / "j"), []
+
+    async def unknown(address: str) -> Reach:
+        return Reach.UNKNOWN
+
+    async def answers(question: str) -> bool:
+        asked.append(question)
+        return len(asked) == 2
+
+    monkeypatch.setattr(old_master, "probe", unknown)
+    monkeypatch.setattr(switching, "LOOK_SECONDS", 0.01)
+    async with cluster.serve() as admin:
+        for confirm in (None, answers):
+            with pytest.raises(Stopped, match=r"does not refuse connections either.*--master-stopped"):
+                await cluster.switch(admin, journal, stop_master=cluster.stop_master, confirm=confirm).run(
+                    "broker-a", ORBITMQ
+                )
+            assert not cluster.is_promoted
+        record = await cluster.switch(admin, journal, confirm=answers).run("broker-a", ORBITMQ)
+    assert record.phase is Phase.DONE
+    assert len(asked) == 2

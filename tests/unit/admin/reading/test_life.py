@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from orbitmq import FIRST_OFFSET, Admin, Message, Producer, PushConsumer, ReceivedMessage, Retry
-from orbitmq.admin.commands.messages import NoMessage
+from orbitmq.admin.messages import NoMessage
 from orbitmq.admin.reading.life import Life, life_of
 from orbitmq.admin.reading.trace import traces_of
 from orbitmq.testing import LocalBroker

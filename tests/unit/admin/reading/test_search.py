@@ -3,11 +3,15 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from orbitmq import Admin, Message, Producer
+from orbitmq import Admin, Message, MessageQueue, Producer
+from orbitmq.admin.messages import messages_from
 from orbitmq.admin.reading.search import Step, search
 from orbitmq.admin.reading.selection import Selection
 from orbitmq.protocol.errors import TopicNotExist
+from orbitmq.protocol.requests.offset import SearchOffsetByTimestamp
+from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.testing import LocalBroker
+from tests.kit.asked import heard
 
 NEEDLES = {7, 150, 299}
 
@@ -34,6 +38,16 @@ def broker() -> Iterator[LocalBroker]:
 async def admin(broker: LocalBroker) -> AsyncIterator[Admin]:
     async with Admin(broker.namesrv) as connected:
         yield connected
+
+
+async def test_a_search_ends_with_the_bytes_that_it_may_inflate(admin: Admin, broker: LocalBroker) -> None:
+    broker.create_topic("packed", 1)
+    async with Producer("p", broker.namesrv) as producer:
+        for _ in range(40):
+            await producer.send(Message("packed", bytes(10_000)))
+    _, last = await run(search(admin, "packed", Selection(text="nowhere"), inflated_bytes=100_000))
+    assert (last.end, last.scanned, last.unread) == ("bytes", 32, 22)
+    assert "100000 bytes together" in last.reason
 
 
 async def run(steps: AsyncIterator[Step]) -> tuple[set[bytes], Step]:
@@ -72,6 +86,24 @@ async def test_a_search_begins_at_a_time(admin: Admin) -> None:
     assert last.total < 300
     _, last = await run(search(admin, "stack", Selection(), from_ms=4_000_000_000_000))
     assert (last.scanned, last.total, last.end) == (0, 0, "all")
+
+
+async def test_only_queues_that_may_have_a_message_of_the_time_are_asked_for_it(
+    admin: Admin, broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("wide", 200)
+    async with Producer("p", broker.namesrv) as producer:
+        for number in range(3):
+            await producer.send(
+                Message("wide", str(number)), queue=MessageQueue("wide", "broker-a", number * 90)
+            )
+    asked = heard(admin, monkeypatch)
+    bodies, last = await run(search(admin, "wide", Selection(), from_ms=1))
+    assert (bodies, last.total, asked[SearchOffsetByTimestamp]) == ({b"0", b"1", b"2"}, 3, 3)
+    assert [one.body for _, one in await messages_from(admin, "wide", 1)] == [b"0", b"1", b"2"]
+    assert (asked[SearchOffsetByTimestamp], asked[PullMessage]) == (6, 6)
+    _, last = await run(search(admin, "wide", Selection(), from_ms=4_000_000_000_000))
+    assert (last.end, asked[SearchOffsetByTimestamp]) == ("all", 6)
 
 
 async def test_an_unknown_topic_is_told(admin: Admin) -> None:

@@ -70,6 +70,24 @@ async def test_what_is_too_much_is_counted_and_the_newest_is_shown(
     assert len(bodies) + left_out == 5
 
 
+async def test_bodies_above_the_maximum_are_counted_where_a_text_is_looked_for(
+    admin: Admin, broker: LocalBroker, producer: Producer
+) -> None:
+    broker.create_topic("large", 1)
+    looks = tail(admin, "large", Selection(text="needle"), 5, 0.02, max_body_bytes=10_000)
+    await anext(looks)
+    for body in (bytes(20_000), b"needle"):
+        await producer.send(Message("large", body))
+    shown, unread, reasons = [], 0, set()
+    while unread + len(shown) < 2:
+        look = await anext(looks)
+        shown += [message.body for _, message in look.messages]
+        unread += look.unread
+        reasons.add(look.reason)
+    assert (shown, unread) == ([b"needle"], 1)
+    assert "more than 10000 bytes: --max-inflated-body-bytes" in "".join(reasons)
+
+
 async def test_an_unknown_topic_is_told(admin: Admin) -> None:
     with pytest.raises(TopicNotExist):
         await anext(tail(admin, "never-made", Selection(), 1))

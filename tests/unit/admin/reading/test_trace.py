@@ -17,6 +17,7 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import TRACE_TOPIC
 from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.records.ids import pack_host
+from orbitmq.protocol.records.message import COMPRESSED
 from orbitmq.protocol.requests.pull import QueryMessage, QueryReply
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from tests.kit.scripted_admin import alone
@@ -46,11 +47,11 @@ def after(handled: Handled = Handled.SUCCESS, request_id: str = "R1") -> str:
     ).text  # fmt: skip
 
 
-def carrier(text: str) -> bytes:
+def carrier(text: str, sys_flag: int = 0) -> bytes:
     """A message of the trace topic."""
     out = bytearray(5000)
     size = encode_record(
-        out, 0, 0, 0, 0, 0, 0, 1, HOST, STORED_MS, HOST, 0, 0, text.encode(), TRACE_TOPIC.encode(),
+        out, 0, 0, 0, 0, 0, sys_flag, 1, HOST, STORED_MS, HOST, 0, 0, text.encode(), TRACE_TOPIC.encode(),
         b"KEYS\x01M1\x02",
     )  # fmt: skip
     return bytes(out[:size])
@@ -70,6 +71,16 @@ async def test_a_message_is_sent_delivered_and_handled() -> None:
         Traced("delivered", 2_000, "users", "10.0.0.9", 2),
         Traced("handled", 2_500, "users", "10.0.0.9", None, 40, True, "SUCCESS"),
     ]
+
+
+async def test_a_trace_message_that_cannot_be_inflated_is_told_and_the_others_are_read() -> None:
+    unreadable: list[str] = []
+    body = carrier("no zlib", COMPRESSED) + carrier(SENT)
+    reply = QueryReply(index_last_update_timestamp=0, index_last_update_phyoffset=0, body=body)
+    async with alone({QueryMessage: reply}) as peer, Admin(peer.address) as admin:
+        [sent] = await traces_of(admin, "M1", unreadable=unreadable)
+    assert sent.step == "sent"
+    assert "was not read: the zlib body cannot be inflated" in "".join(unreadable)
 
 
 async def test_steps_come_by_time_and_each_once() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from orbitmq import Admin, Message, Producer, PullConsumer
-from orbitmq.admin.commands.group_create import create_group
-from orbitmq.admin.commands.group_progress import group_progress
+from orbitmq.admin.groups import create_group
+from orbitmq.admin.progress import group_progress
 from orbitmq.admin.reading import unread
 from orbitmq.admin.reading.unread import oldest_unread
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig

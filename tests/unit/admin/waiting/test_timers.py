@@ -3,7 +3,7 @@ import time
 import pytest
 
 from orbitmq import Admin, Message, Producer
-from orbitmq.admin.commands.broker_set import update_broker_config
+from orbitmq.admin.brokers import update_broker_config
 from orbitmq.admin.waiting.timers import TimerScan, recall
 from orbitmq.protocol.errors import NoPermission
 from orbitmq.testing import LocalBroker

@@ -25,3 +25,10 @@ def test_queues_of_unknown_topics_are_deleted() -> None:
         world.put(topic)
     world.ask(CleanUnusedTopic())
     assert world.store.topics() == {"T", "SCHEDULE_TOPIC_XXXX"}
+
+
+def test_a_slave_keeps_queues_of_topics_that_its_master_has_not_told_of_yet() -> None:
+    world = World(broker_role="SLAVE")
+    world.put("new")
+    world.ask(CleanUnusedTopic())
+    assert world.store.topics() == {"new"}

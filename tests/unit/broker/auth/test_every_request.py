@@ -260,7 +260,7 @@ def tables(here: Running) -> dict[str, Any]:
     kept["users"], kept["rules"] = picture(broker.auth.users()), picture(broker.auth.acls())
     kept["log"] = broker.store.max_physical
     kept["config"] = broker.config.properties()
-    for name in ("producers", "consumers", "_fingerprints"):
+    for name in ("producers", "consumers"):
         kept[name] = strip(picture(getattr(broker.clients, name)))
     kept["locks"] = picture(broker.locks)
     for name in ("held_pops", "held_notices"):

@@ -25,10 +25,22 @@ from orbitmq.protocol.requests.pop import BatchAckMessage, QueryAssignment
 from orbitmq.protocol.requests.pull import ViewMessageById
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopicList
 from orbitmq.protocol.schema.declare import REQUESTS, Request
+from tests.kit.real_broker import message
 
 SERVED = {request.CODE for request in handlers.by_request}
 ANYTHING = [("anything", {"Any"})]
 """Any right at all is enough: the request names nothing of anybody."""
+OF_5_5 = {
+    200070: "topic=TOPIC,consumerGroup=GROUP:SUB",
+    200071: "",
+    200074: "",
+    200075: "topic=TOPIC:GET",
+    200076: "parentTopic=TOPIC:GET",
+    200077: "parentTopic=TOPIC,group=GROUP:GET",
+    200078: "group=GROUP:GET",
+    200079: "group=GROUP:UPDATE",
+}
+"""Requests that Apache has since 5.5, as 5.5.1 checks them."""
 CODES = Path(__file__).parents[3] / "wire" / "vectors" / "request_codes.csv"
 
 
@@ -69,13 +81,13 @@ def test_topics_and_groups_that_a_request_names_are_asked_for() -> None:
             for row in REQUESTS[code].FIELDS
             if row.kind == "str" and row.name.endswith(("topic", "group", "groups", "topic_list"))
         }
-        ignored = {"defaultTopic", "producerGroup", "c", "a"} | passed_over.get(code, set())
+        ignored = {"defaultTopic", "producerGroup", "c", "a", "liteTopic"} | passed_over.get(code, set())
         assert named - ignored <= set(need.fields), REQUESTS[code].__name__
 
 
 def test_rows_are_apaches_but_for_those_that_are_stricter() -> None:
     with CODES.open(newline="") as file:
-        apache = {int(row["code"]): row["acl_resource_actions"] for row in csv.DictReader(file)}
+        apache = {int(row["code"]): row["acl_resource_actions"] for row in csv.DictReader(file)} | OF_5_5
     for code, need in NEEDS.items():
         column = apache[code]
         if code in STRICTER:
@@ -149,3 +161,11 @@ def test_a_name_that_has_to_be_there_and_is_not_is_asked_for_as_empty() -> None:
 def test_offsets_are_copied_by_those_who_may_read_them() -> None:
     clone = CloneGroupOffset("theirs", "mine", "T")
     assert wanted(clone) == [("Topic:T", {"Update"}), ("Group:mine", {"Update"}), ("Group:theirs", {"Get"})]
+
+
+def test_who_sends_to_topics_that_the_broker_obeys_needs_a_right_over_the_cluster() -> None:
+    """Their messages have it store others wherever they say: of whichever topic, for whichever group."""
+    cluster = [("Cluster:DefaultCluster", {"Update"})]
+    for topic in ("rmq_sys_wheel_timer", "rmq_sys_REVIVE_LOG_DefaultCluster"):
+        assert wanted(message(topic=topic)) == cluster
+    assert wanted(message(topic="orders")) == [("Topic:orders", {"Pub"})]

@@ -70,7 +70,7 @@ def test_a_message_is_handed_to_the_client_with_its_record() -> None:
     asked = question.request
     assert isinstance(asked, ConsumeMessageDirectly)
     assert (asked.broker_name, asked.topic_sys_flag, asked.group_sys_flag) == ("broker-a", 0, 0)
-    assert asked.body == world.store.log[0]
+    assert asked.body == world.store.by_offset[0]
 
 
 def test_a_message_that_is_not_there() -> None:

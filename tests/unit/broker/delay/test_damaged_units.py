@@ -33,9 +33,9 @@ def test_offsets_near_the_ends_of_numbers_are_left(
     body = bytes(30_000)
     for _ in range(4):  # the last segment does not begin at 0
         broker.send(body=body)
-    writer = broker.store.reserve(NOW)
+    writer = broker.store.appending.reserve(NOW)
     assert writer is not None
     assert writer.segment_start > 0
     assert take(UNIT.pack(physical_offset, size, 0), writer) is None
-    broker.store.rollback(writer)
+    broker.store.appending.rollback(writer)
     broker.close()

@@ -71,7 +71,7 @@ def test_all_but_topic_and_queue_stays_as_it_was() -> None:
     world.delay.deliver_due(NOW + 1000)
     unit = world.store.physical_offset_of("T", 2, 0)
     assert unit is not None
-    message = decode_record(world.store.log[unit[0]])
+    message = decode_record(world.store.by_offset[unit[0]])
     assert (message.topic, message.queue_id, message.body) == ("T", 2, b"body")
     assert (message.flag, message.sys_flag, message.reconsume_times) == (7, 1, 1)
     assert (message.born_timestamp, message.born_host) == (NOW - 5, HOST)
@@ -224,7 +224,7 @@ def test_what_cannot_be_delivered_is_counted_and_passed() -> None:
     world = World()
     world.put(1, 2)
     first = world.store.queues[(SCHEDULE, 0)][0][0]
-    world.store.log[first] = b"\x00" * 40
+    world.store.by_offset[first] = b"\x00" * 40
     world.store.append(waiting(world.levels, 1, topic="RMQ_SYS_TRANS_HALF_TOPIC"), NOW)
     world.delay.deliver_due(NOW + 1000)
     assert world.delay.skipped == 2
@@ -398,3 +398,25 @@ def test_without_knowing_where_to_look_delivery_goes_on_from_the_positions_as_ap
     again.start()
     again.deliver_due(NOW + 1000)
     assert world.delivered() == 4
+
+
+def test_what_an_acting_broker_has_left_is_delivered_once_over_restarts() -> None:
+    world = World()
+    world.put(1, 3)
+    world.delay.start()
+    left = [unit[0] for unit in world.store.queues["SCHEDULE_TOPIC_XXXX", 0][:2]]
+    world.delay.adopt('{"offsetTable":{"1":3}}')
+    world.delay.deliver_left([*left, 99_999_999])
+    world.store.refuse = PutStatus.SERVICE_NOT_AVAILABLE
+    world.delay.deliver_due(NOW + 1000)
+    world.store.refuse = None
+    world.delay.deliver_due(NOW + 1100)
+    assert world.delivered() == 2
+    world.store.durable_offset = world.store.end
+    file = world.delay.snapshot()()
+    world.delay = DelayDelivery(world.levels, world.store, DirtyTables(), NOW + 1000)
+    world.delay.load_text(file)
+    world.delay.start()
+    world.delay.deliver_left(left)
+    world.delay.deliver_due(NOW + 1200)
+    assert world.delivered() == 2

@@ -186,14 +186,14 @@ def test_a_recall_in_time_counts_though_slaves_get_both_only_when_the_time_has_p
 ) -> None:
     """The timers see only what slaves hold, too; and went on to the next second without these messages."""
     store = world.store
-    store.replicas_reached(store.max_physical)
+    store.arrivals.replicas_reached(store.max_physical)
     for body in ("kept", "taken back"):
         world.send(body, TIMER_DELIVER_MS=NOW + 3500)
     world.recall("ID000002", NOW + 3001)
     world.run(NOW + 10_000)
-    store.replicas_reached(store.max_physical)
+    store.arrivals.replicas_reached(store.max_physical)
     world.run(NOW + 20_000)
-    store.replicas_reached(store.max_physical)
+    store.arrivals.replicas_reached(store.max_physical)
     assert world.bodies() == ["kept"]
 
 

@@ -83,7 +83,7 @@ def test_files_are_flushed_in_the_interval_told(world_of: Open) -> None:
     assert (task.interval_ms, task.in_thread) == (321, True)
     world.send("m", TIMER_DELAY_SEC=10)
     world.run()
-    world.store.flush_now()
+    world.store.flushing.flush_now()
     world.work()
     assert world.store.timers is not None
     log: TimerLog = world.store.timers.log

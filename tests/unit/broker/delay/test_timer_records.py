@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from orbitmq.broker.copied_properties import MAX_COPIED_PROPERTIES_BYTES
 from orbitmq.broker.delay.timer_records import recall_handle, recall_key, waited
 from orbitmq.protocol.handles.recall import RecallHandle
-from orbitmq.protocol.records.message import MAX_PROPERTIES_BYTES, StoredMessage
+from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.records.properties import decode_properties
 from tests.kit.client_messages import stored
 
@@ -52,10 +53,10 @@ def test_nothing_is_delivered_of_a_recall_or_of_a_message_without_a_queue(proper
 
 
 def test_a_message_without_space_for_the_times_is_delivered_without_them() -> None:
-    filler = "x" * (MAX_PROPERTIES_BYTES - len(waiting(filler="x").properties) + 1)
+    filler = "x" * (MAX_COPIED_PROPERTIES_BYTES - len(waiting(filler="x").properties) + 1)
     message = waited(waiting(filler=filler), NOW - 5_000, NOW)
     assert message is not None
-    assert len(message.properties) == MAX_PROPERTIES_BYTES
+    assert len(message.properties) == MAX_COPIED_PROPERTIES_BYTES
     assert b"TIMER_ENQUEUE_MS" not in message.properties
 
 

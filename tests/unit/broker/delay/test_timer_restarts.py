@@ -231,7 +231,7 @@ def test_a_unit_whose_message_was_lost_never_stands_for_another_one(
     world, disk = after_cut(world, disk)
     world.send("kept", TIMER_DELAY_MS=8000)
     due_ms = world.now + 8000
-    world.store.flush_now()
+    world.store.flushing.flush_now()
     world, _ = after_cut(world, disk)
     world.run(world.now + 10_000)
     came = {record.body: record.store_timestamp for record in world.records()}
@@ -329,13 +329,13 @@ def fall_over(world: TimerWorld, passed_ms: int) -> None:
     """The master dies, and a slave with its log takes its place when so much time has passed by its clock."""
     fields = world.timer.fields()
     assert fields is not None
-    world.store.flush_now()
+    world.store.flushing.flush_now()
     world.kill()
     world.now += passed_ms
     world.start()
     assert world.store.timers is not None
     world.store.timers.follow(fields)
-    world.store.reopen_timers(world.now)
+    world.store.current_timers.reopen(world.now)
     world.timer.open(world.now)
 
 

@@ -45,8 +45,8 @@ def second(world: TimerWorld) -> None:
     world.run(world.now + 1000, step_ms=500)
     world.flush()
     world.timer.refresh_counts(world.now)
-    world.store.keep_from(world.timer.oldest_waiting())
-    world.store.delete_expired(world.now)
+    world.store.retention.keep_from = world.timer.oldest_waiting()
+    world.store.retention.ask()
     (retention,) = (task for task in world.store.periodic_tasks() if task.name == "retention")
     retention.run(world.now)  # a round has to have seen that a segment is full
     retention.run(EXPIRED)

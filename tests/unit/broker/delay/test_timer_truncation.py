@@ -24,7 +24,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TimerWorl
 
 def cut(world: TimerWorld, end: int) -> None:
     """Cuts the log and has timers begin anew, as a broker does that becomes master afterwards."""
-    assert world.store.truncate_to(end, world.now) == end
+    assert world.store.truncation.run(end, world.now) == end
     world.timer = Timers(world.settings, world.store, DirtyTables(), BrokerStats("C", world.now), world.now)
     world.timer.start(["T"])
 

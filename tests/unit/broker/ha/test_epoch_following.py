@@ -6,8 +6,8 @@ import pytest
 
 from orbitmq.broker.ha.epoch_following import EpochFollowing, LogsDiverged
 from orbitmq.broker.ha.epoch_links import EpochLink
-from orbitmq.broker.ha.epochs import Epochs
-from orbitmq.broker.ha.links import Send
+from orbitmq.broker.role.epochs import Epochs
+from orbitmq.broker.role.links import Send
 from orbitmq.protocol.epoch_replication import Epoch
 from orbitmq.protocol.replication import BadStream
 
@@ -21,14 +21,14 @@ class Log:
         self.data = data
 
     @property
-    def replica_end(self) -> int:
+    def end(self) -> int:
         return len(self.data)
 
-    def append_raw(self, physical_offset: int, data: bytes) -> None:
+    def append(self, physical_offset: int, data: bytes) -> None:
         assert physical_offset == len(self.data)
         self.data += data
 
-    def drop_partial_record(self) -> None: ...
+    def drop_partial(self) -> None: ...
 
 
 class Pair:
@@ -55,7 +55,7 @@ class Pair:
         self.saved.append(epoch)
 
     def greet(self) -> None:
-        assert self.slave.report(self.replica.replica_end, 0, 1) is None, "first both have to agree"
+        assert self.slave.report(self.replica.end, 0, 1) is None, "first both have to agree"
         self.link.heard(self.slave.handshake, 0, len(self.log), 0)
         assert self.link.greeting is not None
         self.slave.heard(self.link.greeting, 0)
@@ -64,7 +64,7 @@ class Pair:
         self.greet()
         ends = []
         for _ in range(1000):
-            report = self.slave.report(self.replica.replica_end, 0, 1_000_000)
+            report = self.slave.report(self.replica.end, 0, 1_000_000)
             if report is not None:
                 self.link.heard(report, 0, len(self.log), 0)
             send = self.link.next_send(len(self.log), SEGMENT, batch, 1_000_000, 0)

@@ -25,8 +25,18 @@ def loaded(**values: object) -> BrokerSettings:
             },
             "enableSlaveActingMaster.*a controller elects another master",
         ),
+        ({"enableBlindMaster": True}, "enableBlindMaster.*no controller elects masters"),
+        (
+            {
+                "enableControllerMode": True,
+                "controllerAddr": "127.0.0.1:9878",
+                "enableBlindMaster": True,
+                "authenticationEnabled": True,
+            },
+            "enableBlindMaster.*set haAuthenticationEnable",
+        ),
     ],
-    ids=["no controller", "no in-sync set", "two who elect"],
+    ids=["no controller", "no in-sync set", "two who elect", "blind without controllers", "unsigned links"],
 )
 def test_options_that_do_not_go_together_are_refused(values: dict[str, object], says: str) -> None:
     with pytest.raises(RefusedValue, match=says):

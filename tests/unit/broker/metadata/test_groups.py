@@ -3,10 +3,10 @@ from dataclasses import dataclass
 import pytest
 
 from orbitmq.broker.metadata.groups import GroupTable
-from orbitmq.broker.metadata.names import SYSTEM_GROUPS
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.names import SYSTEM_GROUPS
 
 
 @dataclass

@@ -117,7 +117,7 @@ def test_offsets_that_the_queue_does_not_have_are_passed_over(world: PopWorld) -
         ),
         ({"queue_id": -1}, 13, "queueId[-1] is illegal, topic:[TopicTest] topicConfig.readQueueNums:[1]"),
         ({"offset": 9}, 208, None),
-        ({"extra_info": "0 1 2"}, 1, "extraInfo[0 1 2] is illegal: a handle has 7 to 9 fields, not 3"),
+        ({"extra_info": "0 1 2"}, 1, "extraInfo[0 1 2] is illegal: a handle has 7 to 10 fields, not 3"),
         (
             {"extra_info": "0 x 1000 0 0 broker-a 0"},
             1,

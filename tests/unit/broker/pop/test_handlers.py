@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from orbitmq.handling.call import Wait
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.errors import Refused
@@ -113,3 +114,12 @@ def test_pops_count_in_the_statistics(world: PopWorld) -> None:
     world.send(3)
     world.pop()
     assert world.broker.stats.find("GROUP_GET_NUMS", f"{TOPIC}@{GROUP}") is not None
+
+
+def test_the_filter_of_a_pop_is_its_own(world: PopWorld) -> None:
+    a, b = (world.ask_pop(exp=tag, exp_type="TAG", poll_time=5000) for tag in ("TagA", "TagB"))
+    [body] = world.send(tag="TagA")
+    assert [one.body for one in world.got(a)] == [body]
+    assert isinstance(b.result, Wait)
+    [body] = world.send(tag="TagB")
+    assert [one.body for one in world.got(b)] == [body]

@@ -69,7 +69,7 @@ def test_a_pop_that_leaves_something_wakes_the_next(make: Make) -> None:
     world = make(1)
     calls = [world.ask_pop(poll_time=15_000, max_msg_nums=2) for _ in range(4)]
     messages = [(b"x%d" % i, i) for i in range(5)]
-    world.store.drain_arrivals()
+    world.store.arrivals.drain()
     for body, _ in messages:
         world.real.send(topic=TOPIC, queue_id=0, body=body)
     world.turn()

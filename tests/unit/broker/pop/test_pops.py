@@ -253,7 +253,7 @@ def test_under_sync_flush_acknowledgements_count_that_are_not_on_the_disk_again(
     world.wait(1_500)  # the check point has come, the acknowledgements have not
     world.now += 10_000
     world.restart()
-    monkeypatch.setattr(world.store, "flush_now", lambda: None)
+    monkeypatch.setattr(world.store.flushing, "flush_now", lambda: None)
     for _ in range(10):
         world.now += 100
         world.step()
@@ -271,7 +271,7 @@ def test_a_queue_on_the_disk_is_read_though_others_always_have_something_in_memo
     on_disk = {world.store.max_physical}
     world.send(100, queue_id=0)
     world.restart()  # what was stored since the start counts as in memory
-    resident_to, read_cold = world.store.structures.reader.resident_to, world.store.read_cold
+    resident_to, read_cold = world.store.structures.reader.resident_to, world.store.reader.read_cold
     monkeypatch.setattr(
         world.store.structures.reader,
         "resident_to",
@@ -282,7 +282,7 @@ def test_a_queue_on_the_disk_is_read_though_others_always_have_something_in_memo
         read_cold(offset, size, queue)
         on_disk.clear()
 
-    monkeypatch.setattr(world.store, "read_cold", read)
+    monkeypatch.setattr(world.store.reader, "read_cold", read)
     popped = [body for _ in range(50) for body in bodies(world.pop(max_msg_nums=1))]
     assert len(popped) == 50
     assert old in popped

@@ -273,7 +273,7 @@ def test_a_held_pull_gets_a_message_though_its_unit_has_left_the_memory(
     assert isinstance(units, Wait)
     (cold,) = units.on
     assert isinstance(cold, Warm)
-    broker.store.read_cold(cold.offset, cold.size_bytes, cold.queue)
+    broker.store.reader.read_cold(cold.offset, cold.size_bytes, cold.queue)
     assert bodies(resumed(units)) == [b"written before it is shown"]
 
 

@@ -48,7 +48,7 @@ class Asked:
     def changes(self) -> int:
         return 0
 
-    def look_up(self, request: PullMessage, now: int) -> CachedPullPlan | None:
+    def look_up(self, request: PullMessage, connection_id: int, now: int) -> CachedPullPlan | None:
         self.requests.append(request)
         return None
 

@@ -1,5 +1,6 @@
 from orbitmq.handling.call import Saved
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
+from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack
@@ -34,10 +35,37 @@ def test_retry_queues_are_used_in_turn() -> None:
     for _ in range(4):
         broker.ask(back(level=1))
     queues = [
-        decode_record(broker.store.log[unit[0]]).property_map()["REAL_QID"]
+        decode_record(broker.store.by_offset[unit[0]]).property_map()["REAL_QID"]
         for unit in broker.store.queues["SCHEDULE_TOPIC_XXXX", 0]
     ]
     assert sorted(queues) == ["0", "0", "1", "1"]
+
+
+def test_a_group_that_gets_more_retry_queues_has_them_in_its_topic() -> None:
+    broker = world()
+    broker.ask(back(level=1))
+    broker.groups.put(SubscriptionGroupConfig("G", retry_queue_nums=3), NOW)
+    for _ in range(3):
+        broker.ask(back(level=1))
+    queues = {
+        decode_record(broker.store.by_offset[unit[0]]).property_map()["REAL_QID"]
+        for unit in broker.store.queues["SCHEDULE_TOPIC_XXXX", 0]
+    }
+    topic = broker.topics.require("%RETRY%G")
+    assert (topic.read_queue_nums, topic.write_queue_nums, queues) == (3, 3, {"0", "1", "2"})
+
+
+def test_no_retry_goes_to_a_queue_that_nobody_may_read() -> None:
+    broker = world()
+    broker.groups.put(SubscriptionGroupConfig("G", retry_queue_nums=1), NOW)
+    broker.topics.put(TopicConfig("%RETRY%G", read_queue_nums=2, write_queue_nums=4), NOW)
+    for _ in range(4):
+        broker.ask(back(level=1))
+    queues = {
+        decode_record(broker.store.by_offset[unit[0]]).property_map()["REAL_QID"]
+        for unit in broker.store.queues["SCHEDULE_TOPIC_XXXX", 0]
+    }
+    assert queues == {"0", "1"}
 
 
 def test_a_message_delivered_often_enough_becomes_a_dead_letter() -> None:

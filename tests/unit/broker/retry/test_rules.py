@@ -1,5 +1,8 @@
 import json
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from orbitmq.broker.delay.levels import DelayLevels
 from orbitmq.broker.retry.rules import SendBack, is_dead, sent_back
@@ -52,9 +55,40 @@ def test_the_message_says_where_it_came_from() -> None:
 
 
 def test_where_it_came_from_first_is_kept() -> None:
-    again = record(1, RETRY_TOPIC="First", ORIGIN_MESSAGE_ID="ID")
+    again = replace(record(1, RETRY_TOPIC="First", ORIGIN_MESSAGE_ID="ID"), topic="%RETRY%G")
     properties = decode_properties(sent_back(again, back(1), DelayLevels(), HOST, NOW).properties)
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("First", "ID")
+
+
+def test_a_popped_message_says_where_it_was_popped_from() -> None:
+    popped = replace(record(1), topic="%RETRY%G_T")
+    properties = decode_properties(sent_back(popped, back(1), DelayLevels(), HOST, NOW).properties)
+    assert properties["RETRY_TOPIC"] == "T"
+
+
+@pytest.mark.parametrize("level", [1, -1])
+def test_what_a_sender_says_about_the_origin_counts_for_nothing(level: int) -> None:
+    forged = record(RETRY_TOPIC="salaries", ORIGIN_MESSAGE_ID="ID")
+    properties = decode_properties(sent_back(forged, back(level), DelayLevels(), HOST, NOW).properties)
+    assert properties["RETRY_TOPIC"] == "T"
+    assert properties["ORIGIN_MESSAGE_ID"] == "7F00000100002A9F0000000000001234"
+
+
+def test_a_message_without_room_for_a_retry_is_a_dead_letter() -> None:
+    full = record(K="x" * 32_760)
+    message = sent_back(full, back(1), DelayLevels(), HOST, NOW)
+    assert (message.topic, message.properties) == ("%DLQ%G", full.properties)
+    # One that lacks a few bytes goes without what the broker can make again.
+    tight = record(K="x" * 32_600, CLUSTER="DefaultCluster", MSG_REGION="DefaultRegion", TRACE_ON="true")
+    message = sent_back(tight, back(1), DelayLevels(), HOST, NOW)
+    assert message.topic == "SCHEDULE_TOPIC_XXXX"
+    properties = decode_properties(message.properties)
+    assert (properties["RETRY_TOPIC"], properties["REAL_TOPIC"], properties["DELAY"]) == (
+        "T",
+        "%RETRY%G",
+        "1",
+    )
+    assert properties["K"] == "x" * 32_600
 
 
 def test_a_message_delivered_often_enough_is_dead() -> None:

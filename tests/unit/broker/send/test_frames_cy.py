@@ -226,7 +226,7 @@ def test_under_sync_flush_answers_wait_for_the_disk_and_say_so_when_it_is_late(t
     assert (taken.durable, taken.deadline) == (broker.store.max_physical, NOW + 700)
     assert broker.store.max_offset("TopicTest", 1) == 0
     assert taken.late(taken.answers).count(b'"code":10,') == 2
-    broker.store.flush_now()
+    broker.store.flushing.flush_now()
     assert broker.store.max_offset("TopicTest", 1) == 3
     unhurried = ID + "WAIT\x01false\x02"
     assert broker.taken_bytes(frames(message(properties=unhurried))) == 0

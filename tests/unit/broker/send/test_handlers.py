@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.handling.call import Durable, Saved, Wait
+from orbitmq.protocol.bodies.auth import Policy, User
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import ResponseCode
@@ -16,6 +17,7 @@ from orbitmq.protocol.records.ids import parse_offset_message_id
 from orbitmq.protocol.records.properties import decode_properties
 from orbitmq.protocol.remoting.frame import encode_command
 from orbitmq.protocol.requests.send import SendBatchMessage, SendReply
+from tests.kit.access import entry
 from tests.kit.real_broker import HOST, NOW, PEER, RealBroker, message, resumed
 from tests.kit.store import full_disk
 
@@ -96,7 +98,7 @@ def test_what_waits_elsewhere_first_is_stored_to_the_byte_as_by_the_general_way(
         at = broker.store.max_physical
         reply = SendReply.from_command(broker.read_sends(frame, at_once=at_once)[0])
         answers.append((reply.code, reply.queue_id, reply.queue_offset - len(answers), reply.transaction_id))
-        (record,) = broker.store.records_from(at)
+        (record,) = broker.store.log.records(at)
         unit = broker.store.physical_offset_of(record.topic, record.queue_id, record.queue_offset)
         assert unit is not None
         stored.append(
@@ -254,7 +256,52 @@ def test_a_batch_is_stored_as_its_messages(broker: RealBroker, batch_id: str | N
     for n in range(5):
         stored = broker.stored("TopicTest", 1, n)
         assert ids[n] == (HOST, stored.physical_offset)
-        assert (stored.body, stored.flag, stored.properties) == (parts[n][1], n, parts[n][2])
+        properties = parts[n][2] + b"CLUSTER\x01DefaultCluster\x02"
+        assert (stored.body, stored.flag, stored.properties) == (parts[n][1], n, properties)
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        (b"", b""),
+        (b"KEYS\x01k", b"KEYS\x01k\x02"),
+        (b"A\x011\x02POP_CK\x010 1 2 3 0 b 0 9\x02B\x012", b"A\x011\x02B\x012\x02"),
+        (b"CLUSTER\x01another\x02", b""),
+        (b"K\x01" + b"x" * 31_717, b"K\x01" + b"x" * 31_717 + b"\x02"),
+        (b"K\x01" + b"x" * 31_718, None),
+    ],
+)
+def test_messages_of_a_batch_have_the_cluster_and_no_handle_of_a_pop(
+    broker: RealBroker, sent: bytes, stored: bytes | None
+) -> None:
+    broker.send()
+    broker.broker.topics.note_saved()
+    fields = {row.name: getattr(message(), row.name) for row in type(message()).FIELDS}
+    batch = SendBatchMessage(**fields | {"batch": True, "body": encode_batch([(0, b"x", sent)])})
+    for number, at_once in enumerate((True, False), 1):
+        (answer,) = broker.read(encode_command(batch.to_command(7)), at_once=at_once).values()
+        if stored is None:
+            assert answer[0] == ResponseCode.MESSAGE_ILLEGAL
+            continue
+        assert broker.stored("TopicTest", 1, number).properties == stored + b"CLUSTER\x01DefaultCluster\x02"
+
+
+def test_who_has_no_right_to_a_topic_cannot_say_that_its_message_is_from_there(tmp_path: Path) -> None:
+    for guarded in (False, True):
+        broker = RealBroker(tmp_path / str(guarded), authorizationEnabled=guarded)
+        table = broker.broker.auth
+        table.put_user(User("ann", "ann-secret", user_type=2, user_status=1))
+        table.merge_acl("ann", [Policy(1, [entry("Topic:mine", "Sub"), entry("Group:g", "All")])])
+        for number, (claimed, kept) in enumerate([("mine", True), ("salaries", not guarded)]):
+            text = f"UNIQ_KEY\x01AB\x02RETRY_TOPIC\x01{claimed}\x02"
+            for queue, topic in enumerate(["%RETRY%g", "%DLQ%g"]):
+                command = message(topic=topic, properties=text, queue_id=0).to_command(1)
+                command.ext = {**(command.ext or {}), "AccessKey": "ann"}
+                answer = broker.by_rules(command)
+                assert not isinstance(answer, Exception), (queue, answer)
+                found = broker.stored(topic, 0, number).property_map().get("RETRY_TOPIC")
+                assert found == (claimed if kept else None)
+        broker.close()
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_delayed_messages_that_came_before_a_crash_are_recognised_once(tmp_path:
         world.prepare(at)
         fails(world.act, at, 1)
         world.act()
-        world.store.flush_now()
+        world.store.flushing.flush_now()
         world.act()
     assert world.came() == world.sent
     world.store.close()
@@ -440,7 +440,7 @@ class Sending:
         self.real = RealBroker(self.root, files=saved)
 
     def prepare(self, number: int) -> None:
-        self.real.store.drain_arrivals()
+        self.real.store.arrivals.drain()
         bodies = [b"%d %d" % (number, one) for one in range(3)]
         self.sent += bodies
         self.read = in_one_read([message(queue_id=one % 2, body=body) for one, body in enumerate(bodies)])
@@ -456,7 +456,7 @@ class Sending:
 def test_what_was_sent_is_in_its_queue_and_is_told(tmp_path: Path, failing: int) -> None:
     world = Sending(tmp_path / "store")
     try_each(world, failing)
-    told = {arrival[1]: arrival[2] for arrival in world.real.store.drain_arrivals()}
+    told = {arrival[1]: arrival[2] for arrival in world.real.store.arrivals.drain()}
     found = []
     for queue_id in (0, 1):
         end = world.real.store.max_offset(TOPIC, queue_id)

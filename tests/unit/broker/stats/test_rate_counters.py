@@ -1,4 +1,4 @@
-from orbitmq.broker.stats.rate_counters import MINUTE_STEP_MS, Flow, Flows
+from orbitmq.broker.stats.rate_counters import DAY_STEP_MS, MINUTE_STEP_MS, Flow, Flows
 
 
 def test_a_flow_that_was_never_sampled_has_empty_windows() -> None:
@@ -39,3 +39,19 @@ def test_what_is_removed_is_gone_from_every_window() -> None:
     assert not list(flows.sample_minute(MINUTE_STEP_MS))
     assert not list(flows.sample_hour(MINUTE_STEP_MS))
     assert not list(flows.sample_day(MINUTE_STEP_MS))
+
+
+def test_a_day_ends_now_and_not_at_the_last_sample_and_has_24_hours_at_most() -> None:
+    flow = Flow()
+    flow.add(5)
+    assert flow.day_until(1000, "messages").sum == 5, "all since the start"
+    for hour in range(1, 41):
+        flow.sample(flow.day, hour * DAY_STEP_MS, DAY_STEP_MS)
+        flow.add(1)
+    now = 40 * DAY_STEP_MS + DAY_STEP_MS // 2
+    assert flow.day_until(now, "messages").sum == 24
+    for hour in range(41, 70):
+        flow.sample(flow.day, hour * DAY_STEP_MS, DAY_STEP_MS)
+    assert flow.day_until(69 * DAY_STEP_MS, "messages").sum == 0
+    flow.add(3)
+    assert flow.day_until(100 * DAY_STEP_MS, "messages").sum == 3

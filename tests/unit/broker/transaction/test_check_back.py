@@ -130,12 +130,12 @@ def test_producers_are_asked_even_if_every_tick_begins_a_round(tmp_path: Path) -
     )
     world.half()
     for _ in range(5):
-        world.real.store.flush_now()
+        world.real.store.flushing.flush_now()
         world.pass_ms(1000)
     assert len(world.asked) >= 2
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     world.end(world.answer(world.asked[-1], COMMIT))
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     assert world.bodies() == [b"body 1"]
     world.close()
 
@@ -231,14 +231,14 @@ def test_past_its_immunity_time_only_the_answer_to_a_check_counts(world: Transac
 def test_under_sync_flush_a_question_waits_for_its_copy_to_be_on_the_disk(tmp_path: Path) -> None:
     world = Transacting(tmp_path, flushDiskType="SYNC_FLUSH")
     world.half()
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     world.pass_ms(INTERVAL)
     assert world.asked == []
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     world.tick()
     (check,) = world.asked
     world.end(world.answer(check, COMMIT))
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     assert world.bodies() == [b"body 1"]
     world.close()
 
@@ -246,11 +246,11 @@ def test_under_sync_flush_a_question_waits_for_its_copy_to_be_on_the_disk(tmp_pa
 def test_under_sync_flush_a_decision_counts_for_a_copy_that_is_not_on_the_disk_yet(tmp_path: Path) -> None:
     world = Transacting(tmp_path, flushDiskType="SYNC_FLUSH")
     sent = [world.half(), world.half()]
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     world.pass_ms(INTERVAL)
     world.decide(sent[0], COMMIT)
     world.decide(sent[1], ROLLBACK)
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     assert world.bodies() == [b"body 1"]
     assert world.open_halves() == []
     world.pass_ms(INTERVAL)
@@ -276,10 +276,10 @@ def test_questions_that_had_to_wait_for_the_disk_go_out_in_slices_too(tmp_path: 
     world = Transacting(tmp_path, flushDiskType="SYNC_FLUSH")
     for _ in range(250):
         world.half()
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     world.pass_ms(INTERVAL)
     assert world.asked == []
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     more = [world.broker.check_back.tick(world.now) for _ in range(3)]
     assert more == [True, True, False]
     world.tick()

@@ -78,11 +78,11 @@ def test_a_broker_that_is_about_to_be_master_ends_no_transaction(transacting: Tr
     ends of other transactions were then refused, and their messages lost.
     """
     sent = transacting.half()
-    replication = transacting.broker.replication
-    replication.is_fenced = True
+    role = transacting.broker.role
+    role.fence()
     for decision in (ROLLBACK, COMMIT):
         with pytest.raises(Refused, match="ask the master"):
             transacting.decide(sent, decision)
-    replication.is_fenced = False
+    role.lead()
     transacting.decide(sent, COMMIT)
     assert len(transacting.published()) == 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from orbitmq.broker.transaction.records import copied
 from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
-from orbitmq.protocol.records.properties import decode_properties, encode_properties
+from orbitmq.protocol.records.properties import change_properties, decode_properties, encode_properties
 from orbitmq.store import PutStatus
 from tests.kit.transactions import COMMIT, INTERVAL, ROLLBACK, Transacting
 
@@ -111,7 +113,8 @@ def test_a_half_message_that_apache_lost_on_a_delay_is_stepped_over(world: Trans
     world.half()
     half = world.broker.transactions.half(0)
     assert half is not None
-    half.properties["REAL_TOPIC"] = HALF_TOPIC
+    lost = change_properties(half.record.properties, {"REAL_TOPIC": HALF_TOPIC})
+    half = replace(half, record=replace(half.record, properties=lost))
     world.real.store.append(copied(half, 1, half.record.store_host), world.now)
     world.kill()
     assert [half.offset for half in world.open_halves()] == [0]

@@ -126,7 +126,7 @@ def test_op_records_have_a_limit(tmp_path: Path) -> None:
 def test_a_commit_is_acknowledged_once_it_is_on_the_disk(tmp_path: Path) -> None:
     world = Transacting(tmp_path, flushDiskType="SYNC_FLUSH")
     sent = world.half()
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     result = world.decide(sent, COMMIT)
     assert isinstance(result, Wait)
     assert result.on == (Durable(world.real.store.max_physical),)
@@ -134,7 +134,7 @@ def test_a_commit_is_acknowledged_once_it_is_on_the_disk(tmp_path: Path) -> None
     with pytest.raises(Refused) as refused:
         resumed(result, timed_out=True)
     assert refused.value.code == ResponseCode.FLUSH_DISK_TIMEOUT
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     assert isinstance(resumed(result), Void)
     assert world.bodies() == [b"body 1"]
     world.close()
@@ -168,11 +168,11 @@ def test_offsets_move_over_what_has_ended(world: Transacting) -> None:
     sent = [world.half() for _ in range(3)]
     world.decide(sent[0], COMMIT)
     world.decide(sent[2], COMMIT)
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     world.pass_ms(2000)
     assert (world.offset(), world.offset(OP_HALF_TOPIC)) == (1, 1)
     world.decide(sent[1], ROLLBACK)
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     world.pass_ms(3000)
     assert (world.offset(), world.offset(OP_HALF_TOPIC)) == (3, 3)
     assert len(world.broker.transactions.window) == 0
@@ -180,13 +180,13 @@ def test_offsets_move_over_what_has_ended(world: Transacting) -> None:
 
 def test_offsets_are_saved_only_once_copies_are_on_the_disk(world: Transacting) -> None:
     world.half()
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     world.pass_ms(INTERVAL)
     before = world.offset()
     assert before <= 0
     world.pass_ms(3000)
     assert world.offset() == before
-    world.real.store.flush_now()
+    world.real.store.flushing.flush_now()
     world.pass_ms(2000)
     assert world.offset() == 1
 

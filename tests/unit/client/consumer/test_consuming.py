@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,15 +88,19 @@ async def test_a_failure_is_logged_with_what_finds_the_message_again(
     async def handle(message: ReceivedMessage) -> None:
         raise ValueError("no such order")
 
-    with caplog.at_level(logging.WARNING, "orbitmq"):
+    with caplog.at_level(logging.DEBUG, "orbitmq"):
         await consumed(broker, handle, backs=1)
-    [record] = [row for row in caplog.records if row.name == "orbitmq.client.handlers"]
+    record, traceback = [row for row in caplog.records if row.name == "orbitmq.client.handlers"]
     text = record.getMessage()
-    assert "ValueError: no such order" in text
+    line = handle.__code__.co_firstlineno + 1
+    assert text.endswith(
+        f"ValueError: no such order, at {Path(__file__).relative_to(Path.cwd())}:{line} in handle"
+    )
     for part in ("message_id=ID", "keys=order-17", "queue=broker-a:0:0", "attempt=1"):
         assert part in text
     assert (record.message_id, record.attempt) == ("ID", 1)  # type: ignore[attr-defined]
-    assert record.exc_info is not None
+    assert (record.levelno, record.exc_info, traceback.levelno) == (logging.WARNING, None, logging.DEBUG)
+    assert traceback.exc_info is not None
 
 
 async def test_a_dead_letter_carries_the_reason(broker: FakeBroker) -> None:

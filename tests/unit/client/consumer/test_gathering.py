@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from orbitmq.client.consumer.gathering import Gathering, Taken, parts
-from orbitmq.client.consumer.offsets import Progress
+from orbitmq.client.consumer.offsets import QueueProgress
 from orbitmq.client.consumer.process_queue import ProcessQueue
 from orbitmq.protocol.bodies.queue import MessageQueue
 from tests.kit.client_messages import received
@@ -14,7 +14,7 @@ HOURS_MS = 36_000_000
 
 
 def queue(queue_id: int = 0) -> ProcessQueue:
-    return ProcessQueue(MessageQueue("T", "b", queue_id), 0, Progress(0))
+    return ProcessQueue(MessageQueue("T", "b", queue_id), 0, QueueProgress(0))
 
 
 class Handler:

@@ -3,13 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.client.consumer.offsets import Progress
+from orbitmq.client.consumer.offsets import QueueProgress
 from orbitmq.client.consumer.process_queue import ProcessQueue
 from tests.kit.client_messages import QUEUE, received
 
 
 def held(*offsets: int) -> tuple[ProcessQueue, dict[int, object]]:
-    queue = ProcessQueue(QUEUE, 0, Progress(0))
+    queue = ProcessQueue(QUEUE, 0, QueueProgress(0))
     messages = {offset: received(offset) for offset in offsets}
     queue.put(messages.values())
     return queue, messages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import pytest
@@ -89,6 +90,23 @@ async def test_an_operator_may_hand_over_one_message(broker: FakeBroker) -> None
     ]
     assert "handler says no" in results[2].remark
     assert not broker.of(ConsumerSendMsgBack)
+
+
+async def test_a_message_handed_over_with_too_large_a_body_is_answered_with_the_reason(
+    broker: FakeBroker,
+) -> None:
+    Queues(broker, "T")
+    seen = Seen()
+    async with PushConsumer("g", broker.address, max_inflated_body_bytes=1000) as consumer:
+        consumer.subscribe("T", "*", seen)
+        await until(lambda: consumer.queues)
+        request = ConsumeMessageDirectly("g", consumer.client_id, "id", "broker-a")
+        request.body = record(stored(9, zlib.compress(bytes(1001)), topic="T", sys_flag=1))
+        result = (await Asking(broker)(request)).body
+    assert result.consume_result == CMResult.CR_THROW_EXCEPTION
+    assert "BodyTooLarge" in result.remark
+    assert "max_inflated_body_bytes" in result.remark
+    assert not seen
 
 
 async def test_an_operator_may_set_offsets(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,8 @@ def asked(**changes: Any) -> Asked:
         ({"max_messages": 5}, {"max_in_flight_per_key": 1}, "handlers of single messages"),
         ({"manual_ack": True, "handler": None}, {}, "manual_ack is for handlers"),
         ({"manual_ack": True}, {"ordered": True}, "not for ordered consumers"),
+        ({"manual_ack": True}, {"ordered_by_key": True}, "not for ordered consumers"),
+        ({"max_messages": 5}, {"ordered_by_key": True}, "ordered_by_key is for handlers of single messages"),
     ],
 )
 def test_what_does_not_go_together_is_refused_by_name(
@@ -82,7 +84,7 @@ def test_a_refusal_names_the_class_that_was_asked() -> None:
 
 
 def test_a_row_says_which_handlers_may_block() -> None:
-    assert asked().subscription("T", 7).is_async
-    assert not asked(handler=handle_in_thread).subscription("T", 7).is_async
-    row = asked(handler=None, tags="a || b").subscription("N%T", 7)
+    assert asked().subscription("T", "g", 7).is_async
+    assert not asked(handler=handle_in_thread).subscription("T", "g", 7).is_async
+    row = asked(handler=None, tags="a || b").subscription("N%T", "g", 7)
     assert (row.data.topic, row.data.sub_string, row.handler) == ("N%T", "a || b", None)

@@ -3,6 +3,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 
+import pytest
+
+from orbitmq.client.core import background
 from orbitmq.client.core.background import Tasks
 
 
@@ -79,3 +82,32 @@ async def test_a_task_may_close_its_own() -> None:
     tasks = Tasks(Told().failed, Told().recovered)
     async with asyncio.timeout(30):
         await tasks.start(tasks.close(), "closing")
+
+
+async def test_work_that_somebody_else_cancels_begins_again_until_it_is_cancelled_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(background, "AGAIN_SECONDS", 0.01)
+    told = Told()
+    tasks = Tasks(told.failed, told.recovered)
+    begun = asyncio.Queue[int]()
+    count = itertools.count(1)
+
+    async def work() -> None:
+        begun.put_nowait(next(count))
+        await asyncio.Event().wait()
+
+    kept = tasks.keep(work, "kept", owned=False)
+    async with asyncio.timeout(30):
+        for number in range(1, 4):
+            assert await begun.get() == number
+            kept.task.cancel()
+        assert await begun.get() == 4
+    assert {name for name, _, lasting in told.errors if lasting} == {background.TASKS}
+    assert told.well == [background.TASKS] * 3
+    kept.cancel()
+    await asyncio.wait([kept.task])
+    await tasks.close()
+    await asyncio.sleep(0.05)
+    assert begun.empty()
+    assert len(told.errors) == 3

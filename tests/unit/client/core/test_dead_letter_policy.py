@@ -36,6 +36,7 @@ def test_gives_up_on_an_exception_and_its_subclasses() -> None:
         ({"delay_levels": (19,)}, "delay_levels"),
         ({"dead_letter_on": (ValueError("v"),)}, "dead_letter_on"),
         ({"dead_letter_on": ValueError}, "dead_letter_on"),
+        ({"when_exhausted": "forget"}, "when_exhausted"),
     ],
 )
 def test_an_argument_that_is_none_is_named(options: dict[str, Any], named: str) -> None:

@@ -93,3 +93,19 @@ def test_what_is_no_body(body: object) -> None:
         Message("T", body)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         Reply(body)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", "é", 5, "a" * 256])
+def test_names_of_lite_topics_are_those_that_brokers_take(name: str) -> None:
+    with pytest.raises(IllegalMessage, match="lite_topic"):
+        Message("T", b"x", lite_topic=name)
+
+
+def test_a_message_of_a_lite_topic_goes_alone_and_is_in_order_by_itself() -> None:
+    plain = Message("T", b"x", tags="t", keys="k", properties={"own": "1"}, flag=3, wait_store_ok=False)
+    lite = plain.of_lite_topic("session-42_a")
+    assert lite.wire_properties("I") == {**plain.wire_properties("I"), "__LITE_TOPIC": "session-42_a"}
+    assert (lite.flag, lite.goes_alone, plain.goes_alone) == (3, True, False)
+    assert Message("T", b"x", delay_ms=1).goes_alone
+    with pytest.raises(IllegalMessage, match="lite_topic or sharding_key"):
+        Message("T", b"x", lite_topic="a", sharding_key="s")

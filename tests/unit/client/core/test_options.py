@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
+from orbitmq.client.core.dead_letter_policy import DeadLetterPolicy
+from orbitmq.client.core.errors import InvalidArgument
 from orbitmq.client.core.options import ClientOptions, ConsumerOptions, ProducerOptions
 from orbitmq.protocol.names import IllegalName
 
@@ -54,6 +57,24 @@ def test_values_out_of_range_are_refused_at_once(
 ) -> None:
     with pytest.raises(ValueError, match=r"."):
         kind("g", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"ordered": True, "ordered_by_key": True}, "ordered=True or ordered_by_key=True"),
+        ({"ordered_by_key": True, "broadcasting": True}, "ordered_by_key=True or broadcasting=True"),
+        ({"ordered_by_key": True, "max_in_flight_per_key": 1}, "not for ordered consumers"),
+        (
+            {"dead_letter_policy": DeadLetterPolicy(when_exhausted="stay")},
+            "is for consumers with ordered=True",
+        ),
+        ({"dead_letter_policy": DeadLetterPolicy(), "max_reconsume_times": 3}, "or dead_letter_policy"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidArgument, match=text):
+        ConsumerOptions("g", **options)
 
 
 def test_every_option_has_a_unit_or_none_and_the_defaults_are_apaches() -> None:

@@ -75,3 +75,10 @@ def test_a_change_is_checked_as_the_arguments_are() -> None:
     message.keys, message.flag = (), 2**31
     with pytest.raises(IllegalMessage):
         message.check()
+
+
+@pytest.mark.parametrize("keys", ["order 17", ["a", "b c"], " ", ["x "]])
+def test_a_key_with_a_blank_is_refused_and_never_split(keys: str | list[str]) -> None:
+    with pytest.raises(IllegalMessage, match=r"a key has no blanks, .* give keys=\[\.\.\.\]"):
+        Message("orders", b"x", keys=keys).check()
+    Message("orders", b"x", keys=["order", "17", "a\u00a0b"]).check()

@@ -11,8 +11,10 @@ from orbitmq.client.core.route_table import RouteTable
 from orbitmq.net.errors import Closed
 from orbitmq.net.name_servers import NameServers
 from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.bodies.topic import TopicList
 from orbitmq.protocol.errors import BrokerRefused, Refused
-from orbitmq.protocol.requests.route import GetRouteinfoByTopic
+from orbitmq.protocol.requests.client import TopicListReply
+from orbitmq.protocol.requests.route import GetAllTopicListFromNameserver, GetRouteinfoByTopic
 from tests.kit.fake_broker import FakeBroker
 
 
@@ -122,3 +124,14 @@ async def test_addresses(broker: FakeBroker, table: RouteTable) -> None:
     assert table.master("unknown") is None
     assert table.addresses(slaves=False) == ["m:1"]
     assert table.addresses(slaves=True) == ["m:1", "s:2"]
+
+
+async def test_an_unknown_topic_names_those_that_are_like_it_and_asks_once(
+    broker: FakeBroker, table: RouteTable
+) -> None:
+    broker.on(GetAllTopicListFromNameserver, lambda _: TopicListReply(TopicList(["orders", "payments"])))
+    for _ in range(3):
+        with pytest.raises(TopicNotFound, match=r"Is it orders\? \(see https://orbitmq") as error:
+            await table.route_to_publish("ordesr", "TBW102", 4)
+        assert error.value.near == ("orders",)
+    assert len(broker.of(GetAllTopicListFromNameserver)) == 1

@@ -75,6 +75,26 @@ async def test_a_refusal_that_no_other_broker_would_change_is_raised_at_once(bro
     assert len(broker.of(SendMessageV2)) == 1
 
 
+@pytest.mark.parametrize("code", [16, 17], ids=["no permission", "no such topic"])
+async def test_a_broker_that_has_decided_is_not_asked_again(
+    two: tuple[FakeBroker, FakeBroker], code: int
+) -> None:
+    strict, other = two
+    for fake in two:
+        fake.on(SendMessageV2, lambda _: Refused(code, "not here"))
+    async with Producer("g", strict.address) as producer:
+        with pytest.raises(BrokerRefused, match="not here") as caught:
+            await producer.send(Message("T", b"x"))
+        assert caught.value.code == code
+        assert [len(fake.of(SendMessageV2)) for fake in two] == [1, 1]
+        with pytest.raises(BrokerRefused):
+            await producer.send(Message("T", b"x"), queue=MessageQueue("T", "broker-b", 1))
+        assert [len(fake.of(SendMessageV2)) for fake in two] == [1, 2]
+        other.on(SendMessageV2, stored)
+        for _ in range(4):
+            assert (await producer.send(Message("T", b"x"))).queue.broker_name == "broker-b"
+
+
 async def test_a_chosen_queue_is_tried_once(two: tuple[FakeBroker, FakeBroker]) -> None:
     for fake in two:
         fake.on(SendMessageV2, lambda _: Refused(2, "busy"))

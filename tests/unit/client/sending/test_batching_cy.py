@@ -38,6 +38,7 @@ def test_what_is_too_much_for_one_body_goes_on_in_the_next() -> None:
         [Message("T", b"a"), Message("U", b"a")],
         [Message("T", b"a"), Message("T", b"a", wait_store_ok=False)],
         [Message("T", b"a"), Message("T", b"a", delay_level=1)],
+        [Message("T", b"a"), Message("T", b"a", lite_topic="l")],
         [Message("%RETRY%g", b"a")],
         [Message("T", b"a"), "no message"],
     ],

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 import zlib
 
 import pytest
@@ -12,7 +13,7 @@ from orbitmq.client.sending.batching_cy import ENTRY_BYTES
 from orbitmq.client.sending.preparing import Preparation
 from orbitmq.protocol.names import IllegalName
 from orbitmq.protocol.records.batch_cy import split_batch
-from orbitmq.protocol.records.compression import inflate
+from orbitmq.protocol.records.compression import DEFAULT_MAX_INFLATED_BYTES, inflate
 from orbitmq.protocol.records.properties import decode_properties
 
 
@@ -125,3 +126,21 @@ def test_what_cannot_be_one_batch(messages: list[Message]) -> None:
 def test_a_message_that_fits_no_batch() -> None:
     with pytest.raises(MessageTooLarge):
         preparation(max_message_size_bytes=100).batches([Message("T", b"x" * 90)], 0)
+
+
+def test_a_body_that_compression_does_not_shorten_is_sent_as_it_is() -> None:
+    body = random.Random(7).randbytes(10_000)
+    request, _ = preparation(max_message_size_bytes=10_000).single(Message("T", body), 0)
+    assert (request.body, request.sys_flag) == (body, 0)
+
+
+def test_the_limit_is_for_the_body_that_is_sent() -> None:
+    made = preparation(max_message_size_bytes=10_000)
+    request, _ = made.single(Message("T", b"x" * 1_000_000), 0)
+    assert len(request.body) < 10_000
+    with pytest.raises(MessageTooLarge):
+        made.single(Message("T", random.Random(7).randbytes(10_001)), 0)
+    with pytest.raises(MessageTooLarge, match=f"{DEFAULT_MAX_INFLATED_BYTES}"):
+        made.single(Message("T", bytes(DEFAULT_MAX_INFLATED_BYTES + 1)), 0)
+    with pytest.raises(MessageTooLarge):
+        made.entry(Message("T", b"x" * 10_001), 0)  # batches are not compressed

@@ -38,3 +38,25 @@ def test_a_record_that_is_longer_goes_alone() -> None:
 
 def test_without_records_there_is_no_message() -> None:
     assert in_messages("TRACE", []) == []
+
+
+def test_many_long_keys_are_split_so_that_each_message_can_be_stored() -> None:
+    records = [
+        TraceRecord("T", (f"M{number}", f"{number}".rjust(400, "k")), f"{number}" + END)
+        for number in range(100)
+    ]
+    made = in_messages("TRACE", records)
+    assert sum(count for _, count in made) == 100
+    assert "".join(message.body.decode() for message, _ in made) == "".join(one.text for one in records)
+    for message, _ in made:
+        assert len(" ".join(message.keys)) <= tracing.MAX_KEYS_BYTES
+    assert {key for message, _ in made for key in message.keys} == {
+        key for one in records for key in one.keys
+    }
+
+
+def test_keys_for_which_one_message_has_no_room_are_in_its_text_alone() -> None:
+    keys = [f"{number}".rjust(999, "k") for number in range(32)]
+    [(message, _)] = in_messages("TRACE", [TraceRecord("T", ("M", *keys), " ".join(keys) + END)])
+    assert list(message.keys) == ["M", *keys[:23]]
+    assert keys[31] in message.body.decode()

@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from orbitmq.testing import LocalBroker
+from tests.kit.running_console import RunningConsole
 
 PATH = "/api/clusters/here/topics/endpoint"
 
@@ -23,6 +24,29 @@ def test_a_change_from_another_site_is_refused(api: httpx.Client, headers: dict[
     assert answer.status_code == 403
     assert answer.headers["content-type"] == "application/problem+json"
     assert api.get(PATH).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}],
+)
+def test_a_reading_request_of_another_site_is_refused(api: httpx.Client, headers: dict[str, str]) -> None:
+    for path in ("/api/session", "/api/clusters/here/topics", "/api/clusters/here/overview/events"):
+        answer = api.get(path, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (403, "OTHER_ORIGIN")
+    assert api.get("/api/session", headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
+
+
+def test_a_silent_broker_of_any_name_is_in_a_header(console: RunningConsole, api: httpx.Client) -> None:
+    reader = console.console.clusters["here"].reader
+    before, reader.silent = reader.silent, frozenset({"☃.example:10911", "a\r\nSet-Cookie: x"})
+    try:
+        answer = api.get("/api/clusters/here/history?minutes=3")
+    finally:
+        reader.silent = before
+    assert answer.status_code == 200
+    assert answer.headers["X-Silent-Brokers"].split(",")[1] == "%E2%98%83.example:10911"
+    assert "set-cookie" not in answer.headers
 
 
 def test_a_form_of_another_site_cannot_be_taken_for_json(api: httpx.Client) -> None:
@@ -92,3 +116,20 @@ def test_every_change_stands_in_the_audit_log_refused_ones_too(
     ]
     assert entries[0]["before"]["write_queue_nums"] == 2
     assert entries[0]["user"] == "local"
+
+
+def test_a_fault_is_a_problem_with_a_number_that_the_log_has(
+    api: httpx.Client,
+    console: RunningConsole,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("inner words")
+
+    monkeypatch.setattr(console.console.audit, "recent", fail)
+    answer = api.get("/api/audit")
+    assert (answer.status_code, answer.json()["code"]) == (500, "FAULT")
+    number = answer.json()["advice"].split("number ")[1][:8]
+    assert f"fault {number} in GET /api/audit" in caplog.text
+    assert "inner words" not in answer.text

@@ -1,11 +1,12 @@
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx
 import pytest
 
 from orbitmq import FIRST_OFFSET, Admin, Message, Producer, PushConsumer, ReceivedMessage, Retry
-from orbitmq.admin.commands.group_create import create_group
+from orbitmq.admin.groups import create_group
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.testing import LocalBroker
@@ -76,6 +77,30 @@ def test_a_queue_tells_its_handler_time_and_last_error(
     error = queue["lastError"]
     assert (error["exception"], error["text"]) == ("ValueError", "no such customer")
     assert (error["deadLetter"], error["attempts"]) == (True, 1)
+
+
+def test_members_with_different_filters_are_named(api: httpx.Client, console_broker: LocalBroker) -> None:
+    console_broker.create_topic("chosen", 2)
+
+    async def look() -> tuple[dict[str, str], dict[str, Any]]:
+        members = {
+            tag: PushConsumer("choosers", console_broker.namesrv, instance_name=tag)
+            for tag in ("good", "stray")
+        }
+        async with AsyncExitStack() as stack:
+            for tag, one in members.items():
+                one.subscribe("chosen", tag, print)
+                await stack.enter_async_context(one)
+            ids = {tag: one.client_id for tag, one in members.items()}
+            return ids, (await asyncio.to_thread(api.get, "/api/clusters/here/groups/choosers")).json()
+
+    ids, group = asyncio.run(look())
+    assert group["filters"] == [
+        {"topic": "chosen", "filter": f"`{tag}`", "members": [ids[tag]]} for tag in ("good", "stray")
+    ]
+    shown = {one["clientId"]: one["subscriptions"]["chosen"] for one in group["members"]}
+    assert shown == {ids[tag]: tag for tag in ids}
+    assert api.get(GROUP).json()["filters"] == []
 
 
 def test_the_cause_of_its_backlog_is_told(api: httpx.Client) -> None:

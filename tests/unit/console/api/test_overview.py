@@ -4,8 +4,8 @@ from pathlib import Path
 import httpx
 
 from orbitmq.admin.admin import BrokerAt
-from orbitmq.admin.commands.cluster_list import BrokerState
-from orbitmq.admin.commands.group_progress import GroupSummary
+from orbitmq.admin.clusters import BrokerState
+from orbitmq.admin.progress import GroupSummary
 from orbitmq.console.api.overview import overview_of
 from orbitmq.console.sampling import Sample
 from orbitmq.testing import LocalBroker

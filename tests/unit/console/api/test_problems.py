@@ -4,6 +4,7 @@ import pytest
 
 from orbitmq.admin import NoBroker
 from orbitmq.client import SendFailed
+from orbitmq.console.api import problems
 from orbitmq.console.api.problems import ApiError, problem_of
 from orbitmq.net.errors import CallTimeout
 from orbitmq.options import OptionError
@@ -41,13 +42,26 @@ def test_a_refusal_without_a_row_has_the_name_of_the_brokers_code() -> None:
     assert (problem.status, problem.code) == (502, "SYSTEM_BUSY")
 
 
+def test_every_problem_says_what_to_do() -> None:
+    for _, _, code, advice in problems._ROWS:
+        assert advice.endswith("."), code
+    for error in (
+        OrbitError("odd"),
+        refused(BrokerRefused, ResponseCode.SYSTEM_BUSY),
+        refused(BrokerRefused, 999),
+    ):
+        problem = problem_of(error)
+        assert problem is not None
+        assert problem.advice.endswith(".")
+
+
 def test_a_bug_is_no_problem_of_the_user() -> None:
     assert problem_of(KeyError("x")) is None
     assert problem_of(ZeroDivisionError()) is None
 
 
 def test_an_error_of_a_handler_is_its_own_problem() -> None:
-    error = ApiError(429, "TOO_MANY", "Wait a little", field="body.name", retry_after=7)
+    error = ApiError(429, "TOO_MANY", "too many", "Wait a little.", field="body.name", retry_after=7)
     assert problem_of(error) is error.problem
     assert (error.problem.field, error.problem.retry_after_seconds) == ("body.name", 7)
 

@@ -5,9 +5,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from orbitmq.access import Access
 from orbitmq.console.security.login_limit import FREE_FAILURES
 from orbitmq.console.security.roles import Role
 from orbitmq.console.security.users import set_user
+from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.testing import LocalBroker
 from tests.kit.running_console import RunningConsole
 
@@ -35,7 +37,7 @@ def test_nothing_is_told_before_the_login(guarded: RunningConsole) -> None:
     client = guarded.client()
     assert client.get("/api/session").json() == {
         "wantsLogin": True, "user": None, "role": None, "csrfToken": None, "clusters": [], "version": "",
-        "passwordLogin": True, "signOn": None,
+        "passwordLogin": True, "signOn": None, "readsBodies": False, "maskedFields": [],
     }  # fmt: skip
     for path in ("/api/clusters/here/overview", "/api/clusters/here/topics", "/api/audit"):
         answer = client.get(path)
@@ -89,6 +91,38 @@ def test_wrong_passwords_are_slowed_down_for_the_right_one_too(guarded: RunningC
     assert int(answer.headers["retry-after"]) >= 1
     guarded.console.login_limit.succeeded("address 127.0.0.1")
     assert log_in(guarded, "vera")
+
+
+def test_refused_logins_are_counted_together_apart_from_changes(guarded: RunningConsole) -> None:
+    client = guarded.client()
+    for number in range(20):
+        client.post("/api/login", json={"user": f"guess {number}", "password": "guess number one"})
+    guarded.console.login_limit.succeeded("address 127.0.0.1")
+    audit = log_in(guarded, "ada").get("/api/audit").json()
+    assert not [one for one in audit["entries"] if one["outcome"] in ("WRONG_LOGIN", "TOO_MANY_LOGINS")]
+    counts = {one["outcome"]: one["count"] for one in audit["refusedLogins"]}
+    assert sum(counts.values()) >= 20
+    assert set(counts) == {"WRONG_LOGIN", "TOO_MANY_LOGINS"}
+
+
+def test_a_console_with_credentials_asks_for_them_on_the_loopback_too(
+    console_broker: LocalBroker, tmp_path: Path
+) -> None:
+    access = Access(Credentials("root", "short"))
+    with RunningConsole(tmp_path, access=access, here=console_broker.namesrv) as running:
+        stranger = httpx.Client(base_url=running.url, timeout=60)
+        assert stranger.get("/api/session").json()["wantsLogin"] is True
+        assert stranger.get("/api/clusters/here/topics").status_code == 401
+        wrong = stranger.post("/api/login", json={"user": "root", "password": "other"})
+        assert (wrong.status_code, "--access-key" in wrong.json()["advice"]) == (401, True)
+        right = stranger.post("/api/login", json={"user": "root", "password": "short"})
+        assert right.json()["role"] == "admin"
+        assert stranger.get("/api/clusters/here/topics").status_code == 200
+        set_user(tmp_path / "users", "vera", Role.VIEWER, "password of vera")
+        assert stranger.get("/api/clusters/here/topics").status_code == 401, "users take its place"
+        again = stranger.post("/api/login", json={"user": "root", "password": "short"})
+        assert again.status_code == 401
+        stranger.close()
 
 
 def test_a_user_who_is_taken_from_the_file_is_logged_out(guarded: RunningConsole, tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 import asyncio
 import base64
+import random
 
 import httpx
 import pytest
 
 from orbitmq import Admin
+from orbitmq.console.api import topics
 from orbitmq.testing import LocalBroker
 
 TOPICS = "/api/clusters/here/topics"
@@ -26,6 +28,26 @@ def test_a_topic_lives_from_creation_to_deletion(api: httpx.Client, console_brok
     assert (route["writeQueues"], route["perm"]) == (5, 4)
     assert api.request("DELETE", path, json={"confirm": "lives"}).status_code == 200
     assert api.get(path).status_code == 404
+
+
+def test_queues_come_page_by_page_and_of_very_many_each_is_asked_for_alone(
+    api: httpx.Client, console_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console_broker.create_topic("paged", 7)
+    api.post(f"{TOPICS}/paged/messages", json={"text": "x", "orderKey": "o"})
+    whole = api.get(f"{TOPICS}/paged").json()
+    assert (len(whole["queues"]), whole["queueCount"], whole["messages"]) == (7, 7, 1)
+    pages = [api.get(f"{TOPICS}/paged/queues?skip={skip}&max=3").json() for skip in (0, 3, 6, 9)]
+    assert [queue for one in pages for queue in one["queues"]] == whole["queues"]
+    assert [one["total"] for one in pages] == [7, 7, 7, 7]
+    monkeypatch.setattr(topics, "MOST_SUMMED", 6)
+    wide = api.get(f"{TOPICS}/paged").json()
+    assert (wide["queues"], wide["queueCount"], wide["messages"]) == ([], 7, None)
+    [figures] = api.get("/api/clusters/here/topic-figures?topic=paged").json()["topics"]
+    assert (figures["queues"], figures["messages"]) == (7, None)
+    alone = [api.get(f"{TOPICS}/paged/queues?skip={skip}&max=5").json()["queues"] for skip in (0, 5)]
+    without_times = [{**one, "lastMs": 0} for one in whole["queues"]]
+    assert alone == [without_times[:5], without_times[5:]]
 
 
 def test_what_is_published_arrives_as_it_was_written(api: httpx.Client, console_broker: LocalBroker) -> None:
@@ -52,6 +74,10 @@ def test_what_is_published_arrives_as_it_was_written(api: httpx.Client, console_
     assert "nothing" in figures[1]["error"]
 
 
+LARGE = base64.b64encode(random.Random(1).randbytes((4 << 20) + 1)).decode()
+"""What no compression makes smaller."""
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
@@ -60,7 +86,7 @@ def test_what_is_published_arrives_as_it_was_written(api: httpx.Client, console_
         ({"base64": "%%%"}, 422, "BASE64"),
         ({"text": "x", "delayLevel": 19}, 422, "INVALID"),
         ({"text": "x", "properties": {"TAGS": "x"}}, 422, "REFUSED_BY_CLIENT"),
-        ({"text": "x" * (4 << 20) + "y"}, 422, "REFUSED_BY_CLIENT"),
+        ({"base64": LARGE}, 422, "REFUSED_BY_CLIENT"),
     ],
 )
 def test_messages_that_cannot_be_sent_say_why(

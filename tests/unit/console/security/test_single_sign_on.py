@@ -34,6 +34,14 @@ def test_with_a_mapping_names_of_roles_alone_give_none() -> None:
     assert provider.role_of({"roles": ["ops"]}) is Role.OPERATOR
 
 
+def test_values_of_the_claim_give_the_right_to_read_bodies() -> None:
+    assert Provider("https://login.example", "c", "s").reads_bodies({"roles": "viewer"})
+    strict = Provider("https://login.example", "c", "s", "a.b", body_readers=frozenset({"readers"}))
+    assert strict.reads_bodies({"a": {"b": ["viewer", "readers"]}})
+    assert not strict.reads_bodies({"a": {"b": "viewer"}})
+    assert not strict.reads_bodies({})
+
+
 def test_a_name_is_of_the_claim_or_the_next_best_and_harmless() -> None:
     provider = Provider("https://login.example", "c", "s")
     assert provider.name_of({"preferred_username": "ann\u202e\n", "sub": "1"}) == "ann"

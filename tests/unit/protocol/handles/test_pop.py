@@ -41,7 +41,8 @@ def test_handles_are_read_and_written_as_they_are(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1 2 3", "1 2 3 4 5 b x", "1 2 3 4 5 b 6 7 8 9", "-1 2 3 4 5 b 6", f"{1 << 63} 2 3 4 5 b 6"]
+    "text",
+    ["", "1 2 3", "1 2 3 4 5 b x", "1 2 3 4 5 b 6 7 8 l m", "-1 2 3 4 5 b 6", f"{1 << 63} 2 3 4 5 b 6"],
 )
 def test_what_is_no_handle(text: str) -> None:
     with pytest.raises(BadHandle):

@@ -14,6 +14,8 @@ from orbitmq.protocol.records.compression import (
     deflate,
     flag_of,
     inflate,
+    inflate_beginning,
+    inflated_pieces,
 )
 from orbitmq.protocol.records.message import (
     COMPRESSED,
@@ -62,6 +64,39 @@ def test_a_small_body_does_not_become_a_large_one_in_memory(kind: int) -> None:
 
 
 @KINDS
+def test_a_body_comes_in_pieces_none_of_which_is_larger_than_asked_for(kind: int) -> None:
+    body = bytes(range(256)) * 1000
+    pieces = list(inflated_pieces(packed(kind, body), kind, len(body), 1000))
+    assert b"".join(pieces) == body
+    assert max(map(len, pieces)) <= 1000
+
+
+@KINDS
+def test_the_beginning_of_a_body_is_made_without_the_rest(kind: int) -> None:
+    data = packed(kind, BODY + bytes(64 << 20))
+    tracemalloc.start()
+    try:
+        assert inflate_beginning(data, kind, 128 << 20, len(BODY)) == (BODY, False)
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
+    assert inflate_beginning(packed(kind), kind, 1 << 20, len(BODY)) == (BODY, True)
+
+
+def test_memory_that_only_a_header_claims_is_not_taken() -> None:
+    try:
+        from backports import zstd
+    except ImportError:
+        zstd = pytest.importorskip("compression.zstd")
+    maker = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 27})
+    data = maker.compress(BODY) + maker.flush()
+    with pytest.raises(InflatedTooLarge, match="asks for the memory") as refused:
+        inflate(data, COMPRESSION_ZSTD, 16 << 20)
+    assert refused.value.limit_bytes == 16 << 20
+    assert inflate(data, COMPRESSION_ZSTD, 128 << 20) == BODY
+
+
+@KINDS
 def test_a_body_that_is_cut_or_followed_by_bytes_is_refused(kind: int) -> None:
     data = packed(kind)
     for wrong in (data[:-1], data[: len(data) // 2], b"", data + b"\x00", b"no stream of any kind"):
@@ -84,7 +119,7 @@ def test_a_kind_that_there_is_not_is_refused() -> None:
 def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("lz4.frame", "compression.zstd", "backports.zstd"):
         monkeypatch.setitem(sys.modules, module, None)  # type: ignore[arg-type]
-    with pytest.raises(CompressionMissing, match=r"for LZ4 bodies install lz4, or orbitmq\[fast\]"):
+    with pytest.raises(CompressionMissing, match=r"LZ4 needs lz4, which .*orbitmq\[fast\]"):
         deflate(BODY, COMPRESSION_LZ4)
-    with pytest.raises(CompressionMissing, match=r"for Zstandard bodies install backports\.zstd"):
+    with pytest.raises(CompressionMissing, match=r"Zstandard needs backports\.zstd"):
         inflate(BODY, COMPRESSION_ZSTD, 10)

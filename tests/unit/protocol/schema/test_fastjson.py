@@ -23,6 +23,9 @@ from orbitmq.protocol.schema.fastjson import (
         ("[1,2,]", [1, 2]),
         ('{{"topic":"T","queueId":1}:5}', {ObjectKey({"queueId": 1, "topic": "T"}): 5}),
         ('{{ "topic" : "T" } : {0:1}}', {ObjectKey({"topic": "T"}): {"0": 1}}),
+        ('{{"a":"}"}:{"b":"{"}}', {ObjectKey({"a": "}"}): {"b": "{"}}),
+        ('{{"a":1,}:{"b":[{"c":2}],"d":"x}"}}', {ObjectKey({"a": 1}): {"b": [{"c": 2}], "d": "x}"}}),
+        ('{{"a":{0:1}}:{}}', {ObjectKey({"a": {"0": 1}}): {}}),
         ('{"a":"{0:1}",1:2}', {"a": "{0:1}", "1": 2}),
         ('{"a\\"{1:":2,3:4}', {'a"{1:': 2, "3": 4}),
         ("{'it\\'s {1:':\"\\u00e9\\ud83d\\ude00\\/\"}", {"it's {1:": "é😀/"}),
@@ -193,3 +196,19 @@ def test_object_keys_are_equal_by_their_fields() -> None:
 def test_what_has_no_json_text() -> None:
     with pytest.raises(TypeError):
         fastjson.write(object())
+
+
+@pytest.mark.parametrize("name", ["plain", "}:{", "},{", '\\"}:{\\"', "{", "\\u007d:{"])
+@pytest.mark.parametrize("blank", ["", " "])
+def test_a_long_table_by_objects_is_read_in_pieces_as_its_rows_are(name: str, blank: str) -> None:
+    rows = [f'{{"topic":"{name}","queueId":{number}}}:{blank}{{"max":{number}}}' for number in range(6000)]
+    whole = fastjson.parse("{" + ",".join(rows) + "}")
+    assert list(whole.items()) == [pair for row in rows for pair in fastjson.parse(f"{{{row}}}").items()]
+
+
+@pytest.mark.parametrize("wrong", ['{"a":1},{"b":2}', '{"a":1}:{"b":2}:{"c":3}', '{"a":{"b":1}}', "5"])
+def test_a_long_table_with_a_member_that_is_none_is_refused(wrong: str) -> None:
+    rows = [f'{{"queueId":{number}}}:{{"max":{number}}}' for number in range(6000)]
+    rows.insert(100, wrong)
+    with pytest.raises(MalformedJson):
+        fastjson.parse("{" + ",".join(rows) + "}")

@@ -11,7 +11,7 @@ import pytest
 
 from orbitmq.controller.journal import Journal
 from orbitmq.controller.leadership import Leadership
-from orbitmq.server.controller.consensus import ConsensusStore, Guard, Lease, NoMajority
+from orbitmq.server.controller.consensus import ConsensusStore, Lease, NoMajority, WriteGuard
 from orbitmq.server.controller.session import LEADER_KEY, MEMBERS, Session
 
 
@@ -40,10 +40,10 @@ class Store(ConsensusStore):
     async def put(self, key: str, text: str, lease: int) -> None:
         self._keys[key] = text
 
-    async def create(self, key: str, text: str, lease: int) -> Guard | None:
-        return Guard(key, lease, 1) if self._keys.setdefault(key, text) == text else None
+    async def create(self, key: str, text: str, lease: int) -> WriteGuard | None:
+        return WriteGuard(key, lease, 1) if self._keys.setdefault(key, text) == text else None
 
-    async def commit(self, changes: Mapping[str, str | None], guard: Guard) -> Guard | None:
+    async def commit(self, changes: Mapping[str, str | None], guard: WriteGuard) -> WriteGuard | None:
         return guard
 
     async def watch(self, prefix: str) -> AsyncGenerator[None]:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.broker.ha.role import Role, RoleChange
 from orbitmq.broker.metrics import samples
 from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.broker.role.role import Role, RoleChange
 from orbitmq.options import Layer, OptionError
 from orbitmq.protocol.replication import encode_report
 from orbitmq.protocol.replication_sign_in import OPENING, Claim, encode_claim

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.broker.ha.links import LogGrowth
 from orbitmq.broker.metrics import samples
 from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.broker.role.links import LogGrowth
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.options import Layer
 from orbitmq.protocol.bodies.auth import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
@@ -108,7 +108,7 @@ def pull(queue_offset: int, hold_ms: int = 0) -> PullMessage:
 
 def log_of(server: BrokerServer) -> bytes:
     store = server.store
-    return store.read_log(store.min_physical, store.max_physical - store.min_physical)
+    return store.log.read(store.min_physical, store.max_physical - store.min_physical)
 
 
 async def test_a_slave_has_the_masters_log_and_tables_within_seconds(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ async def test_a_sync_master_answers_once_the_slave_has_the_message(tmp_path: Pa
     async with group(tmp_path, {"flushDiskType": "SYNC_FLUSH"}, **given) as both:
         assert (await both.here.send(body=b"safe")).code == ResponseCode.SUCCESS
         assert b"safe" in log_of(both.slave)
-        assert both.slave.store.unflushed_bytes == 0
+        assert both.slave.store.flushing.unflushed_bytes == 0
 
 
 async def test_without_its_slave_a_sync_master_says_so_and_shows_nothing_that_it_could_lose(
@@ -287,20 +287,31 @@ async def test_a_message_that_does_not_wait_and_a_promise_of_one_broker_are_answ
             await here.ask(UpdateBrokerConfig(body=b"brokerRole=SLAVE\n"))
 
 
-async def test_below_the_least_of_brokers_nothing_is_stored(tmp_path: Path) -> None:
-    given = {
-        "brokerRole": "SYNC_MASTER",
-        "inSyncReplicas": 2,
-        "enableAutoInSyncReplicas": True,
-        "minInSyncReplicas": 1,
-        "haMaxGapNotInSync": 1 << 20,
-    }
-    async with running(tmp_path, **given) as here:
+@pytest.mark.parametrize(
+    ("given", "more"),
+    [
+        (
+            {
+                "inSyncReplicas": 2,
+                "enableAutoInSyncReplicas": True,
+                "minInSyncReplicas": 1,
+                "haMaxGapNotInSync": 1 << 20,
+            },
+            b"minInSyncReplicas=2\n",
+        ),
+        ({"enableSlaveActingMaster": True}, b"inSyncReplicas=2\n"),
+    ],
+)
+async def test_below_the_least_of_brokers_nothing_is_stored(
+    tmp_path: Path, given: dict[str, object], more: bytes
+) -> None:
+    async with running(tmp_path, brokerRole="SYNC_MASTER", **given) as here:
         await here.send()
         end = here.broker.store.max_physical
-        await here.ask(UpdateBrokerConfig(body=b"minInSyncReplicas=2\n"))
-        with pytest.raises(BrokerRefused, match="IN_SYNC_REPLICAS_NOT_ENOUGH"):
+        await here.ask(UpdateBrokerConfig(body=more))
+        with pytest.raises(BrokerRefused, match="IN_SYNC_REPLICAS_NOT_ENOUGH") as refused:
             await here.send()
+        assert refused.value.code == ResponseCode.SYSTEM_ERROR
         assert here.broker.store.max_physical == end
 
 
@@ -370,9 +381,7 @@ async def test_a_slave_of_another_group_or_with_other_segments_follows_nothing_a
             # The name servers tell a broker of another group of no master.
             settings = here.broker.settings
             address = f"{settings.bind_address}:{settings.listen_port}"
-            slave.broker.replication.note_master(
-                address, f"{settings.bind_address}:{settings.listen_port + 1}"
-            )
+            slave.broker.role.note_master(address, f"{settings.bind_address}:{settings.listen_port + 1}")
             await until(lambda: f"{name} is " in slave.broker.replication.refusal)
             assert f"and {value} here" in slave.broker.replication.refusal
             assert slave.store.max_physical == 0
@@ -448,7 +457,7 @@ async def test_a_foreign_log_is_found_out_though_the_own_master_is_named_long_af
             await until(lambda: looks == 2)
             settings = here.broker.settings
             own = f"{settings.bind_address}:{settings.listen_port}"
-            slave.broker.replication.note_master(own, f"{settings.bind_address}:{settings.listen_port + 1}")
+            slave.broker.role.note_master(own, f"{settings.bind_address}:{settings.listen_port + 1}")
             await until(lambda: "has another record at 0" in slave.broker.replication.refusal)
 
 
@@ -485,7 +494,7 @@ async def test_a_slave_that_was_away_for_longer_than_the_master_keeps_its_log_sa
             # Refused where the disk has not made room for it yet.
             with contextlib.suppress(PeerBusy):
                 await here.send(body=bytes(300_000))
-        store.delete_expired(0)
+        store.retention.ask()
         here.run_task("retention", int(time.time() * 1000) + 30 * 24 * 3600_000)
         assert store.min_physical > 0
         async with slave_of(here, tmp_path / "s", **small) as slave:
@@ -645,7 +654,7 @@ async def test_a_slave_that_died_with_what_its_master_has_not_confirmed_follows_
             client.report = lambda: None  # type: ignore[method-assign]
             assert (await here.send(body=b"on both")).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
             await until(lambda: b"on both" in log_of(slave))
-        assert here.broker.store.visible_physical < here.broker.store.max_physical
+        assert here.broker.store.confirm_offset < here.broker.store.max_physical
         async with slave_of(here, tmp_path / "s") as slave:
             await until(lambda: here.broker.store.max_offset("T", 0) == 1 or slave.broker.replication.refusal)
             assert slave.broker.replication.refusal == ""
@@ -703,7 +712,7 @@ async def test_what_no_slave_has_is_told_in_bytes_and_time(tmp_path: Path) -> No
         await until(lambda: bool(links.all))
         await here.send()
         (stored, end), (link,) = (
-            (here.broker.store.last_timestamp_ms, here.broker.store.max_physical),
+            (here.broker.store.newest.timestamp_ms, here.broker.store.max_physical),
             links.all,
         )
         for waited in (0, 5_000):

@@ -20,7 +20,7 @@ def client_of(replication: Any, ask_for_master: Callable[[], Awaitable[object]])
     nothing: Any = None
     settings: Any = SimpleNamespace(broker_name="broker-a")
     return HaClient(
-        settings, nothing, replication, nothing, now=lambda: 0, flush=ask_for_master,
+        settings, nothing, replication, replication, nothing, now=lambda: 0, flush=ask_for_master,
         ask_for_master=ask_for_master, after_append=lambda now: None,
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.options import Layer
 from orbitmq.server.errors import StartError
 from orbitmq.server.lifecycle.auth_file import load_auth
-from orbitmq.server.lifecycle.table_writer import TableFile
+from orbitmq.server.tasks.table_writer import TableFile
 from orbitmq.store.config_files import write_text
 from orbitmq.store.failpoints import armed_point
 
@@ -175,7 +175,7 @@ def test_without_the_package_secrets_stay_as_they_are_and_a_line_says_so(
         assert secrets_of(started(tmp_path)[0]) == SECRETS
     (line,) = caplog.messages
     assert "auth.json" in line
-    assert line.endswith("install orbitmq[auth]")
+    assert line.endswith("pip install 'orbitmq[auth]'")
     assert sorted(contents(tmp_path)) == ["auth.json", "auth.json.bak"]
 
 
@@ -184,7 +184,7 @@ def test_sealed_secrets_without_the_package_end_the_start(
 ) -> None:
     filled(tmp_path)
     monkeypatch.setitem(sys.modules, "cryptography.fernet", None)
-    with pytest.raises(StartError, match=r"auth\.json are sealed .*auth\.key.*; install orbitmq\[auth\]$"):
+    with pytest.raises(StartError, match=r"auth\.json are sealed .*auth\.key.*: pip install .*\[auth\]'$"):
         started(tmp_path)
 
 

@@ -13,7 +13,7 @@ from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.requests.pop import Notification, PollingInfo, PopMessage, QueryAssignment
 from tests.kit.client_queues import until
 from tests.unit.options.running import Running, running
-from tests.unit.server.lifecycle.test_broker_tasks import text_of
+from tests.unit.server.tasks.test_broker_tasks import text_of
 
 
 def pop(here: Running, poll_ms: int = 10_000, **fields: object) -> PopMessage:
@@ -83,10 +83,13 @@ async def test_queues_are_assigned_when_the_name_server_was_asked(tmp_path: Path
 
 
 async def test_intervals_of_pops_are_options(tmp_path: Path) -> None:
-    async with running(tmp_path, reviveInterval=321, loadBalancePollNameServerInterval=4_321) as here:
+    lite = {"liteTtlCheckInterval": 12_345, "liteSubscriptionCheckInterval": 23_456}
+    async with running(tmp_path, reviveInterval=321, loadBalancePollNameServerInterval=4_321, **lite) as here:
         intervals = {task.name: task.interval_ms for task in here.broker.periodic_tasks}
         assert intervals["revive popped messages"] == 321
         assert intervals["refresh routes"] == 4_321
+        assert intervals["expire lite topics"] == 12_345
+        assert intervals["drop lite clients"] == 23_456
 
 
 async def test_offsets_are_saved_after_the_check_points_they_rest_on(tmp_path: Path) -> None:

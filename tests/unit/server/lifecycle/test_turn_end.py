@@ -14,7 +14,7 @@ from orbitmq.server.lifecycle.turn_end import PUSHES_PER_ROUND
 from orbitmq.store import failpoints
 from tests.unit.options.running import running
 from tests.unit.server.ha.test_replication import until
-from tests.unit.server.lifecycle.test_role_changes import send_request
+from tests.unit.server.role.test_changes import send_request
 
 LONG_MS = 60_000
 

@@ -27,7 +27,7 @@ from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.transaction import EndTransaction, ResumeCheckHalfMessage
 from orbitmq.protocol.schema.declare import FieldRow, Request
 from orbitmq.server.lifecycle.broker_server import BrokerServer
-from orbitmq.server.lifecycle.periodic import PeriodicTaskRunner
+from orbitmq.server.tasks.periodic import PeriodicTaskRunner
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.store import Appended, MessageStore, PendingMessage, PeriodicTask, StoreOptions
 from orbitmq.store.files import RealDisk, StoreFile

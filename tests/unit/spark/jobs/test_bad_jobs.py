@@ -116,7 +116,7 @@ DEDUP = "dedup -t orders --to-lake new --checkpoint fresh "
             1,
             "nothing between",
         ),
-        ("trace --trace-topic orders --since yesterday", 2, "'yesterday' is neither"),
+        ("trace --trace-topic orders --since someday", 2, "'someday' is no time"),
         ("trace --trace-topic orders --slow-ms -1", 2, "--slow-ms"),
         ("lag --table new --samples 0", 1, "new holds no samples"),
         ("lag --table empty --samples 0", 1, "empty holds no samples"),

@@ -93,7 +93,7 @@ sys.exit(run(["job", "probe"]))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
-    assert "pip install 'orbitmq[spark]'" in done.stderr
+    assert "pip install 'orbitmq[jobs]'" in done.stderr
 
 
 def test_common_flags_reach_the_job(
@@ -102,6 +102,7 @@ def test_common_flags_reach_the_job(
     secret = tmp_path / "secret"
     secret.write_text("s3cret\n")
     flags = ["--namesrv", "a:1;b:2", "--access-key", "me", "--secret-file", str(secret), "--tls-ca", "ca.pem"]
+    flags += ["--max-inflated-body-bytes", "1000"]
     where = ["--master", "local[3]", "--conf", "spark.x=1=2", "--dry-run", "--report", "x.html"]
     assert run(["job", "probe", *flags, *where, "--checkpoint", "c", "--size", "4", "--json"]) == 0
     captured = capsys.readouterr()
@@ -115,6 +116,7 @@ def test_common_flags_reach_the_job(
         "tls": "true",
         "tlsCa": "ca.pem",
     }
+    assert setup.reading_options == setup.source_options | {"maxInflatedBodyBytes": "1000"}
     assert (setup.master, setup.conf, setup.dry_run) == ("local[3]", (("spark.x", "1=2"),), True)
     assert (setup.report, setup.checkpoint) == (Path("x.html"), "c")
 
@@ -209,6 +211,11 @@ def test_a_job_has_no_flag_that_it_does_not_heed(capsys: pytest.CaptureFixture[s
     def offline(setup: JobSetup, ui: JobUi) -> None:
         """Ask nobody."""
 
+    @job("counting", examples="orbitmq job counting", bodies=False)
+    def counting(setup: JobSetup, ui: JobUi) -> None:
+        """Read no body."""
+
+    assert "--max-inflated-body-bytes" not in {flag for one in counting.params for flag in one.opts}
     shown = {flag for parameter in offline.params for flag in parameter.opts}
     assert shown == {"--master", "--remote", "--memory", "--conf", "--json", "--quiet", "-q"}
 

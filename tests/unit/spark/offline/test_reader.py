@@ -164,6 +164,17 @@ def test_compressed_bodies_and_inner_batches(store: StoreFiles) -> None:
 # ---- what is bad ----
 
 
+def test_a_body_above_the_maximum_is_a_row_that_names_the_option(store: StoreFiles) -> None:
+    store.put(deflate(bytes(1000)), sys_flag=1)
+    large = store.put(deflate(bytes(1001)), sys_flag=1)
+    store.put(b"last")
+    rows = read(store.root, maxInflatedBodyBytes="1000")
+    assert bodies(rows) == [bytes(1000), b"last"]
+    [(place, size, reason)] = bad(rows)
+    assert (place, size) == (large.physical_offset, large.size)
+    assert "more than 1000 bytes, the maximum by maxInflatedBodyBytes" in reason
+
+
 def test_a_body_without_its_checksum_is_a_row_of_its_own(store: StoreFiles) -> None:
     sent = filled(store, 30)
     hit = store.put(b"damaged", queue_id=1)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.records.ids import pack_host
 from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command
+from orbitmq.protocol.requests.offset import GetMaxOffset
 from orbitmq.spark.errors import BadOption, SparkSourceError
 from orbitmq.spark.read.cluster import Cluster
 from orbitmq.spark.read.planning import Queue
@@ -123,3 +125,21 @@ def test_name_servers_that_are_broken_or_away() -> None:
         pytest.raises(SparkSourceError, match=r"no name server answers: .*:1: .*:2: "),
     ):
         cluster.queues_of("t")
+
+
+def test_a_close_amid_a_question_leaves_no_connection() -> None:
+    with FakeBroker(lambda request: offset_answer(7)) as broker:
+        cluster = Cluster(())
+        connections: list[BlockingConnection] = []
+
+        def question(connection: BlockingConnection) -> int:
+            cluster.close()  # as another thread may do now
+            connections.append(connection)
+            return connection.call(GetMaxOffset("t", 0)).offset
+
+        for _ in range(2):
+            assert cluster.ask(broker.address, question) == 7
+        assert connections[0] is not connections[1]
+        for connection in connections:
+            with pytest.raises(NetError):
+                connection.call(GetMaxOffset("t", 0))

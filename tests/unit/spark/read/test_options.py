@@ -165,6 +165,8 @@ def test_every_option_is_read() -> None:
         "tags": "A",
         "columns": "body",
         "maxBatchBytes": "3",
+        "maxInflatedBodyBytes": "3",
+        "failOnUnreadableBody": "false",
         "failOnDataLoss": "false",
         "groupId": "g",
         "accessKey": "bob",

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from orbitmq.protocol.records.compression import BadCompression, CompressionMissing
+from orbitmq.protocol.records.compression import BadCompression, CompressionMissing, InflatedTooLarge, deflate
 from orbitmq.protocol.records.message import BadRecord
 from orbitmq.protocol.records.message_cy import decode_record
 from tests.kit.stored_records import stored_record
 
 pytest.importorskip("pyarrow")
 
-from orbitmq.spark.read.plain_batch import PlainBatch, bad_record_of, misplaced
+from orbitmq.spark.read.plain_batch import BadBody, PlainBatch, bad_record_of, misplaced
 from orbitmq.spark.read.selection_cy import Selection
 
 
@@ -60,3 +60,21 @@ def test_the_error_of_a_record_names_its_position() -> None:
     assert bad_record_of(BadCompression("no zlib"), 50).position == 50
     with pytest.raises(CompressionMissing):
         bad_record_of(CompressionMissing("no zstd"), 50)
+
+
+def test_bodies_that_cannot_be_inflated_are_bad_or_null() -> None:
+    large = stored_record(1, deflate(bytes(1001)), sys_flag=1)
+    with pytest.raises(InflatedTooLarge):
+        rows(("body",), large)
+    batch = PlainBatch(("queueOffset", "body"), 1000, null_unreadable=True)
+    for record in (
+        large,
+        stored_record(2, b"no zlib", sys_flag=0xC1),
+        stored_record(3, b"no batch", sys_flag=0xC0),
+    ):
+        batch.add(decode_record(record), Selection())
+    assert [array.to_pylist() for array in batch.arrays()] == [[1, 2, 3], [None] * 3]
+    assert batch.unreadable == 3
+    error = bad_record_of(InflatedTooLarge("more than 5 bytes", 5), 50)
+    assert isinstance(error, BadBody)
+    assert "more than 5 bytes, the maximum by maxInflatedBodyBytes" in str(error)

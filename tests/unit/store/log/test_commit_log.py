@@ -107,10 +107,10 @@ def test_records_are_read_from_a_physical_offset_on_over_segments_and_damage(tmp
     start = appended[30].physical_offset
     broken = appended[60].physical_offset
     flip(tmp_path, broken + 4, 0xFF)
-    read = [record.physical_offset for record in store.records_from(start)]
+    read = [record.physical_offset for record in store.log.records(start)]
     assert read == [one.physical_offset for one in appended[30:] if one.physical_offset != broken]
-    assert list(store.records_from(appended[-1].end_offset)) == []
-    assert next(store.records_from(-5)).physical_offset == 0
+    assert list(store.log.records(appended[-1].end_offset)) == []
+    assert next(store.log.records(-5)).physical_offset == 0
     store.close()
 
 
@@ -118,5 +118,5 @@ def test_a_record_longer_than_a_piece_is_read(tmp_path: Path) -> None:
     size = 5 << 20
     store = opened(tmp_path, mapped_file_size_commit_log=16 << 20, max_message_size=8 << 20)
     filled(store, 2, body=bytes(size))
-    assert [len(record.body) for record in store.records_from(0)] == [size, size]
+    assert [len(record.body) for record in store.log.records(0)] == [size, size]
     store.close()

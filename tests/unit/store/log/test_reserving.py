@@ -158,15 +158,15 @@ def test_the_reserver_goes_ahead_when_half_of_its_lead_is_used(
     tmp_path: Path, reserver: ThreadPoolExecutor
 ) -> None:
     store = opened(tmp_path, mapped_file_size_commit_log=256 << 20)
-    store.reserve_in(reserver)
+    store.log.reserving.use_thread(reserver)
     segment = store.structures.log.segments[-1]
     reserved = segment.reserved
     segment.wrote = reserved // 2 - 1
-    store.reserve_soon()
+    store.log.reserving.begin_soon()
     reserver.submit(int).result()
     assert segment.reserved == reserved
     segment.wrote = reserved // 2 + 1
-    store.reserve_soon()
+    store.log.reserving.begin_soon()
     reserver.submit(int).result()
     assert segment.reserved > reserved
     segment.wrote = 0

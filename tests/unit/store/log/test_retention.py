@@ -62,7 +62,7 @@ def segments(root: Path) -> int:
 
 def test_young_segments_stay(store: MessageStore, tmp_path: Path) -> None:
     age(tmp_path, 71)
-    store.delete_expired(NOW)
+    store.retention.ask()
     run_task(store, "retention", NOW)
     assert store.min_physical == 0
 
@@ -75,7 +75,7 @@ def test_what_was_written_after_the_clock_was_set_back_goes_no_earlier(tmp_path:
     run_task(store, "retention", NOW)
     age(tmp_path, 1)
     for hours, goes in ((71.5, False), (72.5, True)):
-        store.delete_expired(NOW)
+        store.retention.ask()
         run_task(store, "retention", NOW + round(hours * HOUR_MS))
         assert (store.min_physical > 0) is goes
     store.close()
@@ -85,7 +85,7 @@ def test_old_segments_go_when_asked_but_never_the_newest(store: MessageStore, tm
     age(tmp_path, 73)
     run_task(store, "retention", NOW)
     assert store.min_physical == 0
-    store.delete_expired(NOW)
+    store.retention.ask()
     run_task(store, "retention", NOW)
     assert store.min_physical > 0
     [newest] = (tmp_path / "commitlog").iterdir()
@@ -96,11 +96,11 @@ def test_messages_that_wait_to_be_delivered_stay_whatever_their_age(
     store: MessageStore, tmp_path: Path, disk: FullDisk
 ) -> None:
     age(tmp_path, 73)
-    store.keep_from(SEGMENT + 10)
-    store.delete_expired(NOW)
+    store.retention.keep_from = SEGMENT + 10
+    store.retention.ask()
     run_task(store, "retention", NOW)
     assert store.min_physical == SEGMENT
-    store.keep_from(None)
+    store.retention.keep_from = None
     run_task(store, "retention", NOW)
     assert store.min_physical > SEGMENT
 
@@ -108,7 +108,7 @@ def test_messages_that_wait_to_be_delivered_stay_whatever_their_age(
 def test_only_a_full_disk_makes_waiting_messages_go_and_that_is_an_error(
     store: MessageStore, disk: FullDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store.keep_from(0)
+    store.retention.keep_from = 0
     disk.used = 0.88
     run_task(store, "retention", NOW)
     assert store.min_physical > 0
@@ -118,7 +118,7 @@ def test_only_a_full_disk_makes_waiting_messages_go_and_that_is_an_error(
 def test_queues_and_index_follow_the_log(store: MessageStore, tmp_path: Path) -> None:
     run_task(store, "index", NOW)
     age(tmp_path, 73)
-    store.delete_expired(NOW)
+    store.retention.ask()
     run_task(store, "retention", NOW)
     low = store.min_offset("T", 0)
     assert 0 < low < 100
@@ -140,7 +140,7 @@ def test_queue_files_before_the_first_message_go(tmp_path: Path) -> None:
     write_queues(store)
     assert len(list((tmp_path / "consumequeue" / "T" / "0").iterdir())) == 10
     age(tmp_path, 73)
-    store.delete_expired(NOW)
+    store.retention.ask()
     run_task(store, "retention", NOW)
     low = store.min_offset("T", 0)
     names = sorted(int(path.name) for path in (tmp_path / "consumequeue" / "T" / "0").iterdir())
@@ -178,10 +178,10 @@ def test_a_full_disk_deletes_young_segments_too(store: MessageStore, disk: FullD
     run_task(store, "retention", NOW)
     assert store.min_physical > 0
     assert store.is_writable
-    assert store.is_pressed, "messages that wait may be lost"
+    assert store.retention.is_pressed, "messages that wait may be lost"
     disk.used = 0.84
     run_task(store, "retention", NOW)
-    assert not store.is_pressed
+    assert not store.retention.is_pressed
 
 
 def test_nothing_that_waits_is_in_danger_while_there_is_one_segment(tmp_path: Path, disk: FullDisk) -> None:
@@ -189,7 +189,7 @@ def test_nothing_that_waits_is_in_danger_while_there_is_one_segment(tmp_path: Pa
     filled(store, 3)
     disk.used = 0.89
     run_task(store, "retention", NOW)
-    assert not store.is_pressed
+    assert not store.retention.is_pressed
     store.close()
 
 
@@ -220,7 +220,7 @@ def test_only_so_many_segments_go_in_one_round(tmp_path: Path) -> None:
     before = segments(tmp_path)
     assert before >= 5
     age(tmp_path, 73)
-    store.delete_expired(NOW)
+    store.retention.ask()
     run_task(store, "retention", NOW)
     assert segments(tmp_path) == before - 2
     run_task(store, "retention", NOW)
@@ -231,7 +231,7 @@ def test_a_deleted_segment_lives_as_long_as_its_last_reader(store: MessageStore,
     result = get_warm(store, "T", 0, 0, 1)
     before = bytes(result.records[0])
     age(tmp_path, 73)
-    store.delete_expired(NOW)
+    store.retention.ask()
     run_task(store, "retention", NOW)
     assert not (tmp_path / "commitlog" / f"{0:020d}").exists()
     assert bytes(result.records[0]) == before
@@ -239,13 +239,13 @@ def test_a_deleted_segment_lives_as_long_as_its_last_reader(store: MessageStore,
 
 
 def test_deleted_queues_are_gone_and_begin_anew(store: MessageStore, tmp_path: Path) -> None:
-    assert store.delete_queues("T") == 1
+    assert store.structures.delete_queues("T") == 1
     assert store.topics() == []
     assert store.get("T", 0, 0, 1).status is GetStatus.NO_MATCHED_LOGIC_QUEUE
     store.append(message(7), NOW)
     run_task(store, "write queues", NOW)
     assert bodies(store) == [b"body 7"]
-    store.delete_queues("T")
+    store.structures.delete_queues("T")
     run_task(store, "write queues", NOW)
     assert not (tmp_path / "consumequeue" / "T").exists()
     store.close()

@@ -51,8 +51,3 @@ def test_the_first_message_from_a_physical_offset_on(table: QueueTable, writer: 
     add_units(queue, 5)
     for physical_offset, first in ((0, 0), (1, 1), (100, 1), (11_950, 120), (12_400, 124), (99_999, 125)):
         assert table.first_from(queue, physical_offset) == first
-
-
-def test_a_file_system_is_written_out(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"x")
-    RealDisk().write_out(tmp_path)

@@ -60,7 +60,7 @@ def test_units_and_extensions_have_the_bytes_that_apache_writes(tmp_path: Path) 
     store = extended(tmp_path)
     for row in LIVE["units"]:
         expected = bytes.fromhex(row["hex"])
-        store.filter_with(lambda topic, properties, bits=expected[20:]: bits)  # type: ignore[misc]
+        store.structures.extension.bits_of = lambda topic, properties, bits=expected[20:]: bits  # type: ignore[misc]
         store_time = int.from_bytes(expected[10:18], "big")
         store.append(message(tag="TagA"), store_time)
     store.close()
@@ -72,7 +72,7 @@ def test_units_and_extensions_have_the_bytes_that_apache_writes(tmp_path: Path) 
 
 def test_a_unit_that_does_not_fit_begins_the_next_file(tmp_path: Path) -> None:
     store = extended(tmp_path)
-    store.filter_with(lambda topic, properties: bytes(14))
+    store.structures.extension.bits_of = lambda topic, properties: bytes(14)
     filled(store, 12)
     assert [code + (1 << 63) for code in codes(store)] == [
         *(0, 34, 68, 102, 136),
@@ -90,7 +90,9 @@ def test_a_unit_that_does_not_fit_begins_the_next_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("written", [False, True])
 def test_tags_and_bits_are_found_in_memory_and_in_files(tmp_path: Path, written: bool) -> None:
     store = extended(tmp_path)
-    store.filter_with(lambda topic, properties: b"\x01" if b"TAGS\x01a" in properties else b"\x02")
+    store.structures.extension.bits_of = lambda topic, properties: (
+        b"\x01" if b"TAGS\x01a" in properties else b"\x02"
+    )
     for number, tag in enumerate("abab" * 5):
         store.append(message(number, tag=tag), NOW + number)
     if written:
@@ -114,7 +116,7 @@ def test_tags_and_bits_are_found_in_memory_and_in_files(tmp_path: Path, written:
 def test_arrivals_are_told_with_the_hash_of_their_tag(tmp_path: Path) -> None:
     store = extended(tmp_path)
     store.append(message(0, tag="a"), NOW)
-    assert store.drain_arrivals() == [("T", 0, 1, A)]
+    assert store.arrivals.drain() == [("T", 0, 1, A)]
     store.close()
 
 
@@ -190,12 +192,12 @@ def test_files_go_with_their_topic(tmp_path: Path) -> None:
     filled(store, 3)
     write_queues(store)
     assert file(tmp_path).exists()
-    store.delete_queues("T")
+    store.structures.delete_queues("T")
     filled(store, 1, tag="a")  # at once, while the files of before are still there
     write_queues(store)
     assert not file(tmp_path).exists()
     assert get_warm(store, "T", 0, 0, 32, accept=frozenset({A})).count == 1
-    store.delete_queues("T")
+    store.structures.delete_queues("T")
     store.structures.queue_writer.run()
     assert not file(tmp_path).parent.parent.exists()
     store.close()

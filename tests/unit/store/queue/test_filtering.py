@@ -77,8 +77,8 @@ def test_where_nothing_matches_the_read_says_how_far_it_got(tmp_path: Path) -> N
 def test_one_message_can_be_asked_about(tmp_path: Path) -> None:
     store = opened(tmp_path)
     filled(store, 3)
-    assert store.matches_at("T", 0, 1, ById(1))
-    assert not store.matches_at("T", 0, 2, ById(1))
-    assert not store.matches_at("T", 0, 3, ById(3))
-    assert not store.matches_at("U", 0, 0, ById(0))
+    assert store.lookup.matches_at("T", 0, 1, ById(1))
+    assert not store.lookup.matches_at("T", 0, 2, ById(1))
+    assert not store.lookup.matches_at("T", 0, 3, ById(3))
+    assert not store.lookup.matches_at("U", 0, 0, ById(0))
     store.close()

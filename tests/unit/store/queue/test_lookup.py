@@ -21,16 +21,16 @@ def store(tmp_path: Path) -> MessageStore:
     [(-5, 0, 0), (0, 0, 0), (5, 1, 0), (10, 1, 3), (15, 4, 3), (20, 4, 4), (30, 5, 5), (31, 6, 5)],
 )
 def test_lower_and_upper(store: MessageStore, time: int, lower: int, upper: int) -> None:
-    assert store.offset_by_time("T", 0, NOW + time) == lower
-    assert store.offset_by_time("T", 0, NOW + time, upper=True) == upper
+    assert store.lookup.offset_by_time("T", 0, NOW + time) == lower
+    assert store.lookup.offset_by_time("T", 0, NOW + time, upper=True) == upper
 
 
 def test_times_of_messages(store: MessageStore) -> None:
-    assert [store.store_time("T", 0, offset) - NOW for offset in range(6)] == TIMES
-    assert store.store_time("T", 0, 6) == store.store_time("T", 1, 0) == -1
-    assert store.earliest_time("T", 0) == store.earliest_store_time() == NOW
-    assert store.earliest_time("T", 1) == -1
-    assert store.offset_by_time("other", 0, NOW) == 0
+    assert [store.lookup.store_time("T", 0, offset) - NOW for offset in range(6)] == TIMES
+    assert store.lookup.store_time("T", 0, 6) == store.lookup.store_time("T", 1, 0) == -1
+    assert store.lookup.earliest_time("T", 0) == store.lookup.earliest_store_time() == NOW
+    assert store.lookup.earliest_time("T", 1) == -1
+    assert store.lookup.offset_by_time("other", 0, NOW) == 0
 
 
 def test_what_counts_as_in_memory(store: MessageStore, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_copy_holds_what_the_views_show(
     damage(store.options.root, appended[7].physical_offset + FIELDS["body"])
     for queue_offset in range(21):
         into = bytearray(64 << 10)
-        cursor = store.cursor("T", 0, max_count, 0, accept, len(into))
+        cursor = store.reader.cursor("T", 0, max_count, 0, accept, len(into))
         assert cursor is not None
         copied = store.copy(cursor, queue_offset, into)
         shown = store.get("T", 0, queue_offset, max_count, 0, accept)
@@ -82,7 +82,7 @@ def test_a_copy_holds_what_the_views_show(
 def test_what_has_no_room_is_not_copied_in_part(store: MessageStore, accept: frozenset[int] | None) -> None:
     filled(store, 10, tag="a")
     size = store.get("T", 0, 0, 10).size_bytes
-    cursor = store.cursor("T", 0, 10, 0, accept, size)
+    cursor = store.reader.cursor("T", 0, 10, 0, accept, size)
     assert cursor is not None
     assert store.copy(cursor, 0, bytearray(size - 1)) is None
     copied = store.copy(cursor, 0, bytearray(size))
@@ -130,14 +130,14 @@ def test_readers_of_a_whole_topic_are_limited_by_bytes_alone(tmp_path: Path, rat
     assert store.get("T", 0, 0, 4096).count < 40
     for room, count in ((200_000, result.count), (50_000, 50_000 // size), (size, 1)):
         into = bytearray(room)
-        cursor = store.cursor("T", 0, 4096, 0, None, room, bulk=True)
+        cursor = store.reader.cursor("T", 0, 4096, 0, None, room, bulk=True)
         assert cursor is not None
         copied = store.copy(cursor, 0, into)
         assert copied is not None
         assert copied.count == pytest.approx(count, rel=0.02)
         shown = store.get("T", 0, 0, copied.count, bulk=True)
         assert bytes(into[: copied.size_bytes]) == b"".join(shown.records)
-    cursor = store.cursor("T", 0, 4096, 0, None, size - 1, bulk=True)
+    cursor = store.reader.cursor("T", 0, 4096, 0, None, size - 1, bulk=True)
     assert cursor is not None
     assert store.copy(cursor, 0, bytearray(size - 1)) is None
 
@@ -220,7 +220,7 @@ def test_a_damaged_record_is_stepped_over_and_counted(tmp_path: Path, field: str
     assert result.count == 4
     assert bodies(store) == [b"body 0", b"body 1", b"body 3", b"body 4"]
     assert store.figures().bad_records == 1
-    assert store.bad_records == {appended[2].physical_offset: ("T", 0, 2)}
+    assert store.reader.bad_records == {appended[2].physical_offset: ("T", 0, 2)}
     assert store.record_at(appended[2].physical_offset) is None or field in ("queue id", "queue offset")
     alone = store.get("T", 0, 2, 1)
     assert alone.count == 1  # the next one
@@ -259,7 +259,7 @@ def test_what_is_not_in_memory_is_announced_and_then_served(tmp_path: Path) -> N
     assert result.cold is not None
     assert result.count == 0
     assert result.next_offset == 0
-    store.read_cold(*result.cold)
+    store.reader.read_cold(*result.cold)
     assert store.get("T", 0, 0, 32).count == 5
     segment.file = file
     crash(store)
@@ -281,7 +281,7 @@ def test_units_that_are_not_in_memory_are_announced_and_then_read(
         result = store.get("T", 0, 2, 32)
         assert result.cold == Cold(2, COLD_UNITS * UNIT_BYTES, queue)
         assert (result.count, result.next_offset) == (0, 2)
-        store.read_cold(*result.cold)
+        store.reader.read_cold(*result.cold)
         assert store.get("T", 0, 2, 32).count == 3
     crash(store)
 
@@ -349,7 +349,7 @@ def test_a_queue_file_that_is_missing_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "consumequeue" / "T" / "0" / f"{2000:020d}").unlink()
     result = store.get("T", 0, 150, 32)
     assert result.cold is not None
-    store.read_cold(*result.cold)
+    store.reader.read_cold(*result.cold)
     result = store.get("T", 0, 150, 32)
     assert result.status is GetStatus.OFFSET_FOUND_NULL
     assert result.next_offset == 200

@@ -127,13 +127,13 @@ def test_a_run_over_new_units_misses_nothing(tmp_path: Path) -> None:
     store = MessageStore.open(StoreOptions(root=tmp_path, max_index_num=1000, max_hash_slot_num=100), NOW)
     writer, arrivals = store.structures.queue_writer, store.structures.arrivals
     store.append(message(queue_id=1), NOW)
-    store.drain_arrivals()
+    store.arrivals.drain()
     store.append(message(queue_id=2), NOW)
     writer.run(arrivals.drain_unwritten)
     assert [store.structures.queues.find("T", n).written_to for n in (1, 2)] == [1, 1]
-    store.drain_arrivals()
+    store.arrivals.drain()
     store.append(message(queue_id=1), NOW)
-    store.drain_arrivals()
+    store.arrivals.drain()
     store.append(message(queue_id=1), NOW)
     writer.run(arrivals.drain_unwritten)
     writer.trim_tails()
@@ -144,20 +144,72 @@ def test_a_run_over_new_units_misses_nothing(tmp_path: Path) -> None:
     store.close()
 
 
+class WatchedFileSystem:
+    """A file system that may fail, or not know of failures; it counts how often it was written out."""
+
+    def __init__(self, is_written: bool, reports_errors: bool) -> None:
+        self.reports_errors = reports_errors
+        self._is_written = is_written
+        self.count = 0
+
+    def write_out(self) -> bool:
+        self.count += 1
+        return self._is_written
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+@pytest.mark.parametrize(
+    ("is_written", "reports_errors", "files", "folders"),
+    [(True, True, 0, 0), (True, False, MANY_FILES, 0), (False, True, MANY_FILES, 2 + MANY_FILES)],
+)
 def test_very_many_files_are_synced_together(
-    table: QueueTable, writer: QueueWriter, monkeypatch: pytest.MonkeyPatch
+    table: QueueTable,
+    writer: QueueWriter,
+    monkeypatch: pytest.MonkeyPatch,
+    is_written: bool,
+    reports_errors: bool,
+    files: int,
+    folders: int,
 ) -> None:
-    written_out: list[Path] = []
-    monkeypatch.setattr(table.disk, "write_out", written_out.append)
+    """One by one only where the whole file system has failed, or cannot say so."""
+    file_system = WatchedFileSystem(is_written, reports_errors)
+    monkeypatch.setattr(table.disk, "file_system", lambda folder: file_system)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fdatasync", lambda _: synced.append("file"))
+    monkeypatch.setattr(os, "fsync", lambda _: synced.append("folder"))
     for number in range(MANY_FILES):
         add_units(table.make("T", number), 1)
     writer.run()
     writer.sync_all()
-    assert written_out == [table.folder]
+    assert (file_system.count, synced.count("file"), synced.count("folder")) == (1, files, folders)
+    synced.clear()
+    writer.sync_all()
     add_units(table.make("T", 0), 1)
     writer.run()
     writer.sync_all()
-    assert len(written_out) == 1, "not for a few"
+    assert (file_system.count, synced) == (1, ["file"]), "not for a few"
+
+
+def test_a_file_system_that_fails_fails_for_good(
+    table: QueueTable, writer: QueueWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_system = WatchedFileSystem(True, True)
+    monkeypatch.setattr(table.disk, "file_system", lambda folder: file_system)
+    for number in range(MANY_FILES):
+        add_units(table.make("T", number), 1)
+    writer.run()
+
+    def fail() -> bool:
+        raise OSError(errno.EIO, "the disk is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(file_system, "write_out", fail)
+        with pytest.raises(OSError, match="the disk is gone"):
+            writer.sync_all()
+    with pytest.raises(OSError, match="an earlier sync failed"):
+        writer.sync_all()
 
 
 def test_tails_are_trimmed_in_steps(table: QueueTable, writer: QueueWriter) -> None:

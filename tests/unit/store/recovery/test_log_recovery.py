@@ -79,7 +79,7 @@ def test_after_a_crash_all_is_there(tmp_path: Path, written: bool) -> None:
     store = opened(tmp_path)
     assert store.recovered.scanned
     assert numbers(store) == list(range(250))
-    assert store.drain_arrivals() == []
+    assert store.arrivals.drain() == []
     assert store.append(message(250), NOW).queue_offset == 250
     crash(store)
     assert numbers(opened(tmp_path)) == list(range(251))
@@ -134,7 +134,7 @@ def test_a_damaged_record_that_was_synced_is_stepped_over(tmp_path: Path) -> Non
     store = opened(tmp_path)
     assert numbers_with_gap(store) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
     assert store.figures().bad_records == 1
-    assert appended[5].physical_offset in store.bad_records
+    assert appended[5].physical_offset in store.reader.bad_records
     crash(store)
 
 
@@ -250,7 +250,7 @@ def test_damage_before_where_reading_begins_is_not_served_either(tmp_path: Path)
     store = opened(tmp_path)
     assert store.recovered.read_from == appended[19].physical_offset
     assert numbers_with_gap(store) == [n for n in range(20) if n != 3] + list(range(5))
-    assert list(store.bad_records) == [appended[3].physical_offset]
+    assert list(store.reader.bad_records) == [appended[3].physical_offset]
     store.close()
 
 
@@ -276,8 +276,8 @@ def test_queue_entries_behind_the_marks_are_taken_from_the_log(tmp_path: Path) -
 def test_what_nobody_sees_yet_is_not_before_where_reading_begins(tmp_path: Path) -> None:
     store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")
     appended = filled(store, 5)
-    store.flush_now()
-    store.drain_arrivals()
+    store.flushing.flush_now()
+    store.arrivals.drain()
     filled(store, 5, queue_id=1)
     run_task(store, "write queues", NOW + 120_000)  # flushes what came last, and it is shown after that
     crash(store)
@@ -292,13 +292,13 @@ def test_marks_count_though_a_flush_ended_while_they_were_written(tmp_path: Path
         def open(self, path: Path, size: int | None = None, mode: int = 0o644) -> StoreFile:
             if path.name == "checkpoint" and size is not None:
                 store.append(message(9), NOW + 120_000)
-                store.flush_now()
+                store.flushing.flush_now()
             return super().open(path, size, mode)
 
     store = opened(tmp_path, disk=FlushedMeanwhile(), flush_disk_type="SYNC_FLUSH")
     appended = filled(store, 5)
-    store.flush_now()
-    store.drain_arrivals()
+    store.flushing.flush_now()
+    store.arrivals.drain()
     run_task(store, "write queues", NOW + 60_000)
     crash(store)
     store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")
@@ -409,7 +409,7 @@ def test_a_topic_deleted_while_marks_are_written_is_not_in_the_next_ones(tmp_pat
         def rename(self, path: Path, new_path: Path) -> None:
             super().rename(path, new_path)
             if new_path.name == "queuemarks.json":
-                store.delete_queues("T")
+                store.structures.delete_queues("T")
 
     store = opened(tmp_path, disk=DeletedMeanwhile())
     filled(store, 10)

@@ -22,7 +22,7 @@ def records(tmp_path: Path) -> Iterator[list[ScannedRecord]]:
     """The records of ten messages of one queue."""
     store = opened(tmp_path / "messages")
     filled(store, COUNT)
-    log = store.read_log(0, store.max_physical)
+    log = store.log.read(0, store.max_physical)
     yield list(scan_records(log, 0, len(log), 0).records)
     store.close()
 
@@ -37,7 +37,7 @@ def empty(tmp_path: Path) -> Iterator[Structures]:
 
 def reading(empty: Structures) -> tuple[MissingUnits, Recovered]:
     found = Recovered()
-    return MissingUnits(empty.log, empty.queues, empty.queue_writer, None, found, (1_000,)), found
+    return MissingUnits(empty.log, empty.queues, empty.queue_writer, None, found, (1_000,), {}), found
 
 
 def end_of(empty: Structures) -> int:

@@ -31,17 +31,21 @@ def put(store: MessageStore, number: int, seed: int) -> int:
 def content(store: MessageStore) -> dict[object, object]:
     """Everything that readers can tell of a store."""
     end = store.max_physical
-    found: dict[object, object] = {"end": end, "last": store.last_record, "topics": sorted(store.topics())}
+    found: dict[object, object] = {
+        "end": end,
+        "last": store.newest.physical_offset,
+        "topics": sorted(store.topics()),
+    }
     log = bytearray()
     while len(log) < end:
-        log += store.read_log(len(log), SEGMENT)
+        log += store.log.read(len(log), SEGMENT)
     found["log"] = bytes(log)
     for topic, queue_id in QUEUES:
         first, behind = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
         found[topic, queue_id] = (
             first,
             behind,
-            b"".join(store.units(topic, queue_id, at, 1) for at in range(behind)),
+            b"".join(store.lookup.units(topic, queue_id, at, 1) for at in range(behind)),
         )
         found[topic, queue_id, "bodies"] = bodies(store, topic, queue_id)
     for number in range(5):
@@ -86,8 +90,8 @@ def test_a_cut_store_is_one_that_never_had_the_tail(
         put(cut, number, seed)
     if "between" in tasks:
         run_tasks(cut, NOW + 140_000)
-    cut.drain_arrivals()
-    assert cut.truncate_to(end + (50 if inside else 0), NOW + 200_000) == end
+    cut.arrivals.drain()
+    assert cut.truncation.run(end + (50 if inside else 0), NOW + 200_000) == end
     assert content(cut) == content(never)
     # Other messages take the places of those that were cut off.
     for number in range(kept + cut_off, kept + cut_off + 30):
@@ -119,7 +123,7 @@ def test_every_crash_amid_a_truncation_leaves_all_of_the_log_or_the_cut_one(tmp_
     run_tasks(store, NOW + 140_000)
     whole, cut = content(store), content(wanted)
     before = len(disk.journal)
-    store.truncate_to(end, NOW + 150_000)
+    store.truncation.run(end, NOW + 150_000)
     assert content(store) == cut
     crash(store)
     playback = disk.playback()
@@ -148,10 +152,10 @@ def test_a_truncation_that_failed_halfway_is_completed_by_the_next_start(tmp_pat
         failpoints.armed_point(f"truncation.{point}", fail),
         pytest.raises(OSError, match="the disk is gone"),
     ):
-        store.truncate_to(end, NOW + 100)
+        store.truncation.run(end, NOW + 100)
     assert not store.is_writable
     with pytest.raises(StoreUnavailable, match="ended halfway"):
-        store.append_raw(store.max_physical, b"")
+        store.replica.append(store.max_physical, b"")
     store.close()
     assert (tmp_path / FILE_NAME).exists()
     again = opened(tmp_path)
@@ -171,8 +175,8 @@ def test_a_truncation_that_failed_halfway_is_completed_by_another_call(tmp_path:
         raise OSError(28, "No space left on device")
 
     with failpoints.armed_point(f"truncation.{point}", fail), pytest.raises(OSError, match="No space"):
-        store.truncate_to(end, NOW + 100)
-    assert store.truncate_to(end, NOW + 200) == end
+        store.truncation.run(end, NOW + 100)
+    assert store.truncation.run(end, NOW + 200) == end
     assert store.is_writable
     assert not (tmp_path / FILE_NAME).exists()
     filled(store, 3)
@@ -190,7 +194,7 @@ def test_a_truncation_that_could_not_be_noted_has_cut_nothing(tmp_path: Path) ->
     (tmp_path / "truncation.tmp").mkdir()
     (tmp_path / "truncation.tmp" / "in the way").touch()
     with pytest.raises(OSError, match=r"directory|empty|permitted"):
-        store.truncate_to(end, NOW + 100)
+        store.truncation.run(end, NOW + 100)
     assert store.is_writable
     assert len(bodies(store)) == 20
     store.close()
@@ -203,16 +207,16 @@ def test_readers_are_sent_back_to_the_end_and_views_of_what_is_kept_stay(tmp_pat
     before = store.get("T", 0, 0, 5)
     kept = [bytes(record) for record in before.records]
     into = bytearray(64 << 10)
-    cursor = store.cursor("T", 0, 32, 0, None, len(into))
+    cursor = store.reader.cursor("T", 0, 32, 0, None, len(into))
     assert cursor is not None
-    store.truncate_to(appended[9].end_offset, NOW + 100)
+    store.truncation.run(appended[9].end_offset, NOW + 100)
     assert [bytes(record) for record in before.records] == kept
     result = store.copy(cursor, 15, into)
     assert result is not None
     assert (result.status, result.next_offset) == (GetStatus.OFFSET_OVERFLOW_BADLY, 10)
     store.append(message(77), NOW + 200)
     assert bodies(store)[-1] == b"body 77"
-    assert store.drain_arrivals({("T", 0)})[-1][2] == 11
+    assert store.arrivals.drain({("T", 0)})[-1][2] == 11
     store.close()
 
 
@@ -224,7 +228,7 @@ def test_segments_behind_the_end_go_as_a_whole(tmp_path: Path) -> None:
     assert held is not None
     seen = bytes(held)
     end = max(end for end in ends if end < SEGMENT)
-    assert store.truncate_to(end, NOW + 5_000) == end
+    assert store.truncation.run(end, NOW + 5_000) == end
     assert bytes(held) == seen
     assert not (tmp_path / "commitlog" / f"{2 * SEGMENT:020d}").exists()
     store.close()
@@ -234,12 +238,12 @@ def test_a_cut_at_the_start_of_a_segment_leaves_the_one_before_full(tmp_path: Pa
     store = opened(tmp_path)
     for number in range(60):
         put(store, number, 4)
-    assert store.truncate_to(SEGMENT, NOW + 5_000) == SEGMENT
+    assert store.truncation.run(SEGMENT, NOW + 5_000) == SEGMENT
     assert store.max_physical == SEGMENT
-    last = store.last_record
+    last = store.newest.physical_offset
     store.close()
     again = opened(tmp_path)
-    assert (again.max_physical, again.last_record) == (SEGMENT, last)
+    assert (again.max_physical, again.newest.physical_offset) == (SEGMENT, last)
     assert again.append(message(1), NOW + 6_000).physical_offset == SEGMENT
     again.close()
 
@@ -247,14 +251,14 @@ def test_a_cut_at_the_start_of_a_segment_leaves_the_one_before_full(tmp_path: Pa
 def test_what_is_confirmed_goes_back_with_the_log(tmp_path: Path) -> None:
     store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")
     appended = filled(store, 10)
-    store.flush_now()
+    store.flushing.flush_now()
     assert store.confirm_offset == appended[-1].end_offset
     end = appended[4].end_offset
-    store.truncate_to(end, NOW + 100)
-    assert (store.confirm_offset, store.durable_offset, store.visible_physical) == (end, end, end)
+    store.truncation.run(end, NOW + 100)
+    assert (store.confirm_offset, store.durable_offset, store.confirm_offset) == (end, end, end)
     store.append(message(5), NOW + 200)
     assert store.max_offset("T", 0) == 5  # not on the disk yet
-    store.flush_now()
+    store.flushing.flush_now()
     assert store.max_offset("T", 0) == 6
     store.close()
 
@@ -262,8 +266,8 @@ def test_what_is_confirmed_goes_back_with_the_log(tmp_path: Path) -> None:
 def test_an_offset_that_cuts_nothing_changes_nothing(tmp_path: Path) -> None:
     store = opened(tmp_path)
     end = filled(store, 3)[-1].end_offset
-    assert store.truncate_to(end, NOW) == end
-    assert store.truncate_to(end + 1000, NOW) == end
+    assert store.truncation.run(end, NOW) == end
+    assert store.truncation.run(end + 1000, NOW) == end
     store.close()
 
 
@@ -271,12 +275,12 @@ def test_an_offset_before_the_log_is_refused(tmp_path: Path) -> None:
     store = opened(tmp_path, file_reserved_time=0)
     for number in range(120):
         put(store, number, 9)
-    store.delete_expired(NOW)
+    store.retention.ask()
     tomorrow = int(time.time() * 1000) + 86_400_000
     next(task for task in store.periodic_tasks() if task.name == "retention").run(tomorrow)
     assert store.min_physical > 0
     with pytest.raises(CannotTruncate, match="start with an empty store"):
-        store.truncate_to(10, NOW)
+        store.truncation.run(10, NOW)
     store.close()
 
 
@@ -285,7 +289,7 @@ def test_a_closed_store_is_not_cut(tmp_path: Path) -> None:
     filled(store, 3)
     store.close()
     with pytest.raises(StoreUnavailable, match="closed"):
-        store.truncate_to(0, NOW)
+        store.truncation.run(0, NOW)
 
 
 def test_a_damaged_note_stops_the_start(tmp_path: Path) -> None:

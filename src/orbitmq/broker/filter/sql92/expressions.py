@@ -18,7 +18,6 @@ from orbitmq.broker.filter.sql92.values import (
     LONG_MAX,
     MAX_NESTING,
     BadExpression,
-    EvaluationError,
     Value,
     double_order,
     to_comparable_double,
@@ -266,7 +265,7 @@ def _sameness(left: Kind, right: Kind) -> Holds:
     if left is Kind.TEXT and right is Kind.BOOLEAN:
         return lambda one, other: (one.lower() == b"true") is other
     if left is Kind.BOOLEAN and right is Kind.TEXT:
-        return _incomparable
+        return lambda one, other: (other.lower() == b"true") is one
     if left is right:
         return operator.eq
     if left is Kind.TEXT:
@@ -289,10 +288,6 @@ def _widened(holds: Holds, left: Kind, right: Kind) -> Holds:
 
 def _never(one: Any, other: Any) -> bool:
     return False
-
-
-def _incomparable(one: Any, other: Any) -> bool:
-    raise EvaluationError("a truth value cannot be compared with a text")
 
 
 def not_equal(left: Node, right: Node) -> Node:

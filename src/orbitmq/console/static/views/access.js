@@ -3,7 +3,7 @@ import { html, useState } from "/static/html.js";
 import { inCluster, may, part, post, remove, request } from "/static/api.js";
 import { useLive } from "/static/live.js";
 import { address, filter, go, place } from "/static/router.js";
-import { t } from "/static/words.js";
+import { phrase, t } from "/static/words.js";
 import { Download } from "/static/ui/download.js";
 import { Check, Choice, Filter, Text } from "/static/ui/fields.js";
 import { Dialog } from "/static/ui/dialog.js";
@@ -94,9 +94,9 @@ function Explain({ cluster, path }) {
       <${Text} label=${t("From address")} value=${form.source} onInput=${set("source")} hint=${t("Matters for rules with addresses only.")} />
       <div class="wide"><button type="submit" class="primary">${t("Explain")}</button></div></form></section>
     <${Problem} error=${error} retry=${reload} />${loading && html`<${Loading} />`}
-    ${value?.brokers.map((one) => html`<section class="card" key=${one.address}><div class="pad explained">
+    ${value?.brokers.map((one, index) => html`<section class="card" key=${one.address}><div class="pad explained">
         <div><${Decision} allowed=${one.allowed === true} /> <span class="quiet">${one.broker} · <code>${one.address}</code></span> <span class="tag">${one.cause}</span></div>
-        <strong>${one.sentence}</strong>${one.advice && html`<div class="quiet">${one.advice}</div>`}</div>
+        <strong>${phrase(value.words[index].sentence)}</strong>${one.advice && html`<div class="quiet">${phrase(value.words[index].advice)}</div>`}</div>
       ${one.rules.length > 0 && html`<${Table} label=${t("Rules of {user} on {broker}", { user: query.get("user"), broker: one.broker })} rows=${one.rules} rowKey=${(rule) => JSON.stringify(rule)} columns=${columns} />`}
     </section>`)}`;
 }

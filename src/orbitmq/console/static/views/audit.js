@@ -20,8 +20,17 @@ export function Audit() {
     <p class="quiet">${t("Changes through this console since it started. The file audit.jsonl in its folder has all of them.")}</p>
     <div class="tools"><${Download} path="/api/audit" /></div><${Problem} error=${error} retry=${reload} />
     ${loading ? html`<${Loading} />` : html`<section class="card"><${Table} label=${t("Audit log")} rows=${value?.entries ?? []} rowKey=${(one) => `${one.atMs} ${one.action} ${one.target}`} columns=${columns}
-      empty=${html`<${Empty} title=${t("No change yet")}>${t("Every change through this console is listed here.")}<//>`} /></section>`}`;
+      empty=${html`<${Empty} title=${t("No change yet")}>${t("Every change through this console is listed here.")}<//>`} /></section>`}
+    ${value?.refusedLogins?.length > 0 && html`<h2>${t("Refused logins")}</h2><section class="card"><${Table} label=${t("Refused logins")} rows=${value.refusedLogins} rowKey=${(one) => `${one.atMs} ${one.address} ${one.outcome}`} columns=${REFUSED()} /></section>`}`;
 }
+
+const REFUSED = () => [
+  { key: "at", title: t("When"), cell: (one) => time(one.atMs) },
+  { key: "address", title: t("Address"), cell: (one) => one.address || t("several") },
+  { key: "outcome", title: t("Outcome"), cell: (one) => html`<span class="bad-text" title=${one.error ?? ""}>${one.outcome}</span>` },
+  { key: "count", title: t("Count"), cell: (one) => one.count },
+  { key: "users", title: t("Users"), cell: (one) => (one.users ?? []).join(", ") },
+];
 
 function Change({ entry }) {
   if (entry.before == null && entry.after == null) return "–";

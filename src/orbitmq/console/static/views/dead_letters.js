@@ -7,7 +7,7 @@ import { t } from "/static/words.js";
 import { Download } from "/static/ui/download.js";
 import { Area, Check, Choice, Filter, Pairs, Text } from "/static/ui/fields.js";
 import { Dialog } from "/static/ui/dialog.js";
-import { Empty, Loading, Problem, say } from "/static/ui/notice.js";
+import { complain, Empty, Loading, Problem, say } from "/static/ui/notice.js";
 import { count, Table } from "/static/ui/table.js";
 import { Message } from "/static/views/messages.js";
 
@@ -61,7 +61,7 @@ async function stop(cluster, run, reload) {
   try {
     await post(inCluster(cluster, `/redrives/${run.id}/stop`));
   } catch (error) {
-    say(error.message, "bad");
+    complain(error);
   }
   reload();
 }
@@ -103,7 +103,7 @@ function DeadLettersOf({ cluster, group }) {
     { key: "topic", title: t("Topic"), cell: (one) => html`<span class="mono">${one.cause.topic ?? t("not known")}</span>` },
     { key: "cause", title: t("Exception or body"), cell: (one) => html`<a class="mono" href=${address(cluster, "dead-letters", group, { cause: keyOf(one.cause) })}>${one.cause.exception ?? one.cause.shape}</a>${one.reason && html`<div class="quiet">${one.reason}</div>`}` },
     { key: "count", title: t("Dead letters"), align: "number", cell: (one) => number(one.count) },
-    { key: "replays", title: t("Resent before"), align: "number", hide: "narrow", cell: (one) => number(one.mostReplays) },
+    { key: "replays", title: t("Resent before"), align: "number", hide: "narrow", cell: (one) => html`${number(one.resent)}${one.mostReplays > 1 && html`<div class="quiet">${t("up to {count} times", { count: number(one.mostReplays) })}</div>`}` },
     { key: "oldest", title: t("Oldest"), hide: "narrow", cell: (one) => time(one.oldestMs) },
     { key: "newest", title: t("Newest"), hide: "narrow", cell: (one) => time(one.newestMs) },
     { key: "resend", title: t("Resend"), cell: (one) => may("operator") && html`<button type="button" disabled=${running} onClick=${() => setRequest({ cause: one.cause })}>${t("Resend all")}</button>` },
@@ -133,7 +133,7 @@ function Sample({ cluster, path, found, onResend }) {
       const [letter] = one.message.isCut ? (await get(`${path}/letters?${new URLSearchParams({ place: placeOf(one.place) })}`)).letters : [one];
       if (letter) onResend({ places: [letter.place], letter });
     } catch (failure) {
-      say(failure.message, "bad");
+      complain(failure);
     }
   }
   return html`<div class="head-row"><h2>${t("Sample")}</h2>${may("operator") && letters.length > 0 && html`<button type="button" disabled=${!selected.length} onClick=${() => onResend({ places: letters.filter((one) => selected.includes(placeOf(one.place))).map((one) => one.place) })}>${t("Resend selected ({count})", { count: selected.length })}</button>`}</div>
@@ -161,12 +161,13 @@ function encode(text) {
 
 function Resend({ path, group, request, onClose, onDone }) {
   const { letter } = request;
-  const original = letter ? decode(letter.message.body) : null;
+  // What is masked is not what is stored: an edit would store the mask.
+  const original = letter && !letter.message.bodyProblem && !letter.message.isMasked ? decode(letter.message.body) : null;
   const [form, setForm] = useState({ to: "origin", rate: "50", maxReplays: "3", again: false, body: original, tags: letter?.message.tags ?? "", keys: letter?.message.keys.join(" ") ?? "", properties: letter ? Object.entries(letter.own) : [] });
   const [effect, setEffect] = useState(null);
   const set = (name) => (value) => { setForm({ ...form, [name]: value }); setEffect(null); };
   function body() {
-    const edit = letter && { body: form.body === original ? null : encode(form.body), tags: form.tags, keys: form.keys, properties: Object.fromEntries(form.properties) };
+    const edit = letter && { body: form.body === original ? null : encode(form.body), tags: form.tags, keys: form.keys, properties: letter.message.isMasked ? null : Object.fromEntries(form.properties) };
     return { places: request.places ?? [], cause: request.cause ?? null, to: form.to, rate: Number(form.rate), maxReplays: Number(form.maxReplays), again: form.again, edit: edit ?? null };
   }
   async function submit() {
@@ -174,20 +175,22 @@ function Resend({ path, group, request, onClose, onDone }) {
       setEffect(await post(`${path}/redrive-preview`, body()));
       return;
     }
-    const run = await post(`${path}/redrive`, body());
+    // What has come since the dry run stays: the run is of the number that the button names.
+    const run = await post(`${path}/redrive`, { ...body(), untilMs: effect.newestMs });
     say(t("Resend {id} has begun", { id: run.id }));
     onDone();
   }
   return html`<${Dialog} title=${letter ? t("Edit and resend") : t("Resend dead letters of {group}", { group })} action=${effect ? t("Resend {count}", { count: number(effect.wouldSend) }) : t("Dry run")} disabled=${effect?.wouldSend === 0} onSubmit=${submit} onClose=${onClose}>
     <div class="fields">
-      ${letter && (original === null ? html`<p class="wide quiet">${t("The body is not text: it is sent as it is.")}</p>` : html`<${Area} label=${t("New body")} value=${form.body} onInput=${set("body")} />`)}
-      ${letter && html`<${Text} label=${t("Tag")} value=${form.tags} onInput=${set("tags")} /><${Text} label=${t("Keys")} hint=${t("Separated by blanks.")} value=${form.keys} onInput=${set("keys")} /><${Pairs} label=${t("Properties")} value=${form.properties} onInput=${set("properties")} />`}
+      ${letter && (original === null ? html`<p class="wide quiet">${letter.message.bodyProblem || letter.message.isMasked ? t("The body cannot be edited here, and is sent as it is: {reason}", { reason: letter.message.bodyProblem ?? t("fields of it are masked") }) : t("The body is not text: it is sent as it is.")}</p>` : html`<${Area} label=${t("New body")} value=${form.body} onInput=${set("body")} />`)}
+      ${letter && html`<${Text} label=${t("Tag")} value=${form.tags} onInput=${set("tags")} /><${Text} label=${t("Keys")} hint=${t("Separated by blanks.")} value=${form.keys} onInput=${set("keys")} />${!letter.message.isMasked && html`<${Pairs} label=${t("Properties")} value=${form.properties} onInput=${set("properties")} />`}`}
       <${Choice} label=${t("Send to")} value=${form.to} onInput=${set("to")} options=${[["origin", t("the first topic: all its groups")], ["retry", t("the retry topic: this group alone")]]} />
       <${Text} label=${t("Messages a second")} type="number" min="0.1" max="10000" step="any" required value=${form.rate} onInput=${set("rate")} />
       <${Text} label=${t("Leave out after resends")} hint=${t("Guards against loops.")} type="number" min="1" max="1000" required value=${form.maxReplays} onInput=${set("maxReplays")} />
       <${Check} label=${t("Also dead letters that were sent again before")} value=${form.again} onInput=${set("again")} />
     </div>
     ${effect && html`<div class="done" role="status"><strong>${t("{send} of {selected} dead letters would be sent.", { send: number(effect.wouldSend), selected: number(effect.selected) })}</strong>
+      ${Object.entries(effect.topics).map(([topic, letters]) => html`<div key=${topic}>${t("{count} would be written to", { count: number(letters) })} <span class="mono">${topic}</span></div>`)}
       ${Object.entries(effect.skipped).map(([reason, letters]) => html`<div key=${reason}>${number(letters)}: ${reason}</div>`)}
       ${effect.filters.map((one) => html`<div key=${one.topic} class=${one.drops || one.error ? "bad-text" : ""}><span class="mono">${one.topic}</span>: ${one.known ? html`${t("the filter {expression} lets {passes} pass and drops {drops}.", { expression: one.expression, passes: number(one.passes), drops: number(one.drops) })} ${one.error}` : t("no member of the group subscribes now: its filter is not known.")}</div>`)}
     </div>`}

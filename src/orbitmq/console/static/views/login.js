@@ -5,10 +5,10 @@ import { Problem } from "/static/ui/notice.js";
 
 const FAILED = {
   SIGN_ON_STATE: () => [t("This login was begun elsewhere, or too long ago"), t("Log in again, in one browser window.")],
-  SIGN_ON_REFUSED: () => [t("The login was refused or given up"), t("Log in again; the audit log has the provider's reason.")],
-  SIGN_ON_TOKEN: () => [t("The provider's answer is not valid"), t("An admin finds the reason in the audit log.")],
+  SIGN_ON_REFUSED: () => [t("The login was refused or given up"), t("Log in again; the list of refused logins has the provider's reason.")],
+  SIGN_ON_TOKEN: () => [t("The provider's answer is not valid"), t("An admin finds the reason among the refused logins.")],
   SIGN_ON_NO_ROLE: () => [t("You have no role for this console"), t("Ask an admin to give you one at the provider.")],
-  SIGN_ON_UNREACHABLE: () => [t("The provider cannot be asked"), t("Try again later; the audit log has the reason.")],
+  SIGN_ON_UNREACHABLE: () => [t("The provider cannot be asked"), t("Try again later; the list of refused logins has the reason.")],
 };
 
 // The provider's answer led back here: the reason stands in the address, once.

@@ -1,12 +1,12 @@
 import { html, useEffect, useMemo, useState } from "/static/html.js";
-import { inCluster, part } from "/static/api.js";
+import { get, inCluster, may, part } from "/static/api.js";
 import { useLive, useTask } from "/static/live.js";
 import { bytes, moment, number, time } from "/static/format.js";
 import { address, go, place } from "/static/router.js";
 import { t } from "/static/words.js";
 import { Download } from "/static/ui/download.js";
 import { Chips, Text } from "/static/ui/fields.js";
-import { Empty, Loading, Problem } from "/static/ui/notice.js";
+import { complain, copy, Empty, Loading, Problem } from "/static/ui/notice.js";
 
 const SHOWN_TEXT = 256 * 1024;
 const SHOWN_HEX = 4096;
@@ -73,10 +73,11 @@ function request(cluster, by, query) {
 function Search({ path }) {
   const [messages, setMessages] = useState([]);
   const { value, error, running, stop, restart } = useTask(path, (event) => setMessages((before) => [...before, ...event.messages]));
-  const ends = { all: t("All was read."), budget: t("The budget is used up: take a later time or a larger budget."), enough: t("Enough was found: narrow the search for more.") };
+  const ends = { all: t("All was read."), budget: t("The budget is used up: take a later time or a larger budget."), bytes: t("So many bodies as a search may inflate were read: take a later time, or a tag or filter."), enough: t("Enough was found: narrow the search for more.") };
   return html`<${Problem} error=${error} retry=${() => { setMessages([]); restart(); }} />
     <div class="tools" role="status">${running && html`<progress max=${value?.total || 1} value=${value?.scanned ?? 0} aria-label=${t("Progress")}></progress>`}
       ${t("{found} found, {scanned} of {total} messages read.", { found: number(messages.length), scanned: number(value?.scanned ?? 0), total: number(value?.total ?? 0) })} ${running ? html`<button type="button" onClick=${stop}>${t("Stop reading")}</button>` : ends[value?.end] ?? t("The search was stopped.")}${!running && html` <${Download} path=${path} />`}</div>
+    ${value?.unread > 0 && html`<p class="note">${t("{count} bodies were not searched: {reason}", { count: number(value.unread), reason: value.unreadReason })}</p>`}
     <div class="messages">${messages.map((one) => html`<${Message} key=${one.id + one.queueOffset} message=${one} open=${false} />`)}</div>`;
 }
 
@@ -94,28 +95,63 @@ function Life({ cluster, path }) {
       <${Message} message=${value.message} open=${false} />`}`;
 }
 
-export function Message({ message, open, children }) {
+export function Message({ message: listed, open, isOfTopic, children }) {
+  // The parts of a message that nobody has opened are not made: bodies are large, and lists are long.
+  const [opened, setOpened] = useState(open);
+  const [whole, setWhole] = useState(null);
+  const message = whole ?? listed;
   const facts = [
     [t("Message id"), message.id], [t("Unique id"), message.uniqueId ?? "–"], [t("Stored"), `${time(message.storedMs)} · ${message.storeHost}`], [t("Sent"), time(message.bornMs)], [t("Sent by"), message.bornHost],
     [t("Physical offset"), number(message.physicalOffset)], [t("Delivered again"), number(message.reconsumeTimes)],
   ];
-  return html`<details class="card message" open=${open}><summary>
-      <span class="mono">${message.topic}</span><span>${t("Queue")} ${message.queueId} · ${number(message.queueOffset)}</span>
+  return html`<details class="card message" open=${open} onToggle=${(event) => event.currentTarget.open && setOpened(true)}><summary>
+      ${!isOfTopic && html`<span class="mono">${message.topic}</span>`}<span>${t("Queue")} ${message.queueId} · ${number(message.queueOffset)}</span>
       ${message.tags && html`<span class="tag">${message.tags}</span>`}${message.keys.map((key) => html`<span class="tag mono" key=${key}>${key}</span>`)}
-      <span class="quiet">${time(message.storedMs)} · ${bytes(message.bodySize)}</span></summary>
-    <div class="pad"><dl class="list">${facts.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd class="mono">${text}</dd></div>`)}</dl>
-      ${message.uniqueId && !message.topic.startsWith("%") && html`<div class="actions"><a class="button" href=${address(place.value.cluster, "messages", "", { by: "life", topic: message.topic, uniqueId: message.uniqueId })}>${t("Life of this message")}</a></div>`}<h2>${t("Properties")}</h2><dl class="list">${Object.entries(message.properties).slice(0, SHOWN_PROPERTIES).map(([name, text]) => html`<div key=${name}><dt class="mono">${visible(name)}</dt><dd class="mono">${visible(text)}</dd></div>`)}</dl>${Object.keys(message.properties).length > SHOWN_PROPERTIES && html`<p class="quiet">${t("The first {shown} of {size}.", { shown: number(SHOWN_PROPERTIES), size: number(Object.keys(message.properties).length) })}</p>`}
-      <h2>${t("Body")}</h2><${Body} message=${message} />${children}</div>
+      <span class="quiet">${time(message.storedMs)} · ${sizeOf(message)}</span><span class="preview mono">${previewOf(message)}</span></summary>
+    ${(opened || open) && html`<div class="pad"><dl class="list">${facts.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd class="mono">${text}</dd></div>`)}</dl>
+      <div class="actions">${message.uniqueId && !message.topic.startsWith("%") && html`<a class="button" href=${address(place.value.cluster, "messages", "", { by: "life", topic: message.topic, uniqueId: message.uniqueId })}>${t("Life of this message")}</a>`}
+        ${message.broker && may("operator") && !message.topic.startsWith("%") && html`<a class="button" href=${address(place.value.cluster, "topics", message.topic, { tab: "publish", copy: `${message.broker}/${message.queueId}/${message.queueOffset}` })}>${t("Publish a copy")}</a>`}
+        <button type="button" onClick=${() => copy(linkTo(message), t("The link is copied"))}>${t("Copy link")}</button></div><h2>${t("Properties")}</h2><dl class="list">${Object.entries(message.properties).slice(0, SHOWN_PROPERTIES).map(([name, text]) => html`<div key=${name}><dt class="mono">${visible(name)}</dt><dd class="mono">${visible(text)}</dd></div>`)}</dl>${Object.keys(message.properties).length > SHOWN_PROPERTIES && html`<p class="quiet">${t("The first {shown} of {size}.", { shown: number(SHOWN_PROPERTIES), size: number(Object.keys(message.properties).length) })}</p>`}
+      <h2>${t("Body")}</h2><${Body} key=${whole ? "whole" : "listed"} message=${message} onWhole=${setWhole} />${children}</div>`}
   </details>`;
 }
 
-export function Body({ message }) {
+const PREVIEW_CHARACTERS = 200;
+
+// The beginning of a body in one line: decoded by the topic's schema, text, or hexadecimal. No more of it is looked at than
+// that takes, so a list with large bodies stays quick.
+export function previewOf(message) {
+  if (message.decoded) return oneLine(message.decoded.slice(0, PREVIEW_CHARACTERS * 2));
+  const data = Uint8Array.from(atob(message.body.slice(0, PREVIEW_CHARACTERS * 4)), (letter) => letter.charCodeAt(0));
+  if (!data.length) return message.bodyProblem ?? t("empty");
+  const text = decoded(data, message.isCut || message.body.length > PREVIEW_CHARACTERS * 4);
+  if (text !== null) return oneLine(text);
+  const some = [...data.slice(0, 24)].map((value) => value.toString(16).padStart(2, "0")).join(" ");
+  return data.length > 24 || message.isCut ? `${some} …` : some;
+}
+
+function oneLine(text) {
+  const line = visible(text.replace(/\s+/g, " ").trim());
+  return line.length > PREVIEW_CHARACTERS ? `${line.slice(0, PREVIEW_CHARACTERS)}…` : line;
+}
+
+// Of a compressed body that was not inflated to its end, nobody knows the size.
+const sizeOf = (message) => (message.bodySize == null && !message.body ? "–" : message.bodySize == null ? t("more than {shown}", { shown: bytes((message.body.length / 4) * 3) }) : bytes(message.bodySize));
+
+export function Body({ message, onWhole }) {
   const data = useMemo(() => Uint8Array.from(atob(message.body), (letter) => letter.charCodeAt(0)), [message]);
   const text = useMemo(() => decoded(data, message.isCut), [data]);
   const json = useMemo(() => parsed(text), [text]);
   const kind = { avro: "Avro", protobuf: "Protobuf" }[message.decodedAs];
   const [view, setView] = useState(kind ? "decoded" : json.value !== undefined ? "json" : text === null ? "hex" : "text");
-  if (!data.length) return html`<p class="quiet">${t("The body is empty.")}</p>`;
+  if (!data.length && !message.decoded) return html`<p class="quiet">${message.bodyProblem ?? t("The body is empty.")}</p>`;
+  async function load() {
+    try {
+      onWhole(await wholeOf(message));
+    } catch (error) {
+      complain(error);
+    }
+  }
   const limit = view === "hex" ? SHOWN_HEX : SHOWN_TEXT;
   const shown = Math.min(data.length, limit);
   let content;
@@ -123,9 +159,21 @@ export function Body({ message }) {
   else if (view === "hex" || text === null) content = dump(data.subarray(0, SHOWN_HEX));
   else if (view === "json") content = json.value === undefined ? t("The body is not JSON: {reason}", { reason: json.reason }) : json.value.slice(0, SHOWN_TEXT);
   else content = visible(text.slice(0, SHOWN_TEXT));
-  return html`<${Chips} label=${t("Show as")} value=${view} options=${[...(kind ? [["decoded", kind]] : []), ...(text === null ? [] : [["text", t("Text")], ["json", "JSON"]]), ["hex", "Hex"]]} onInput=${setView} />
+  return html`<${Chips} label=${t("Show as")} value=${view} options=${[...(kind ? [["decoded", kind]] : []), ...(text === null || !data.length ? [] : [["text", t("Text")], ["json", "JSON"]]), ...(data.length ? [["hex", "Hex"]] : [])]} onInput=${setView} />
+    <div class="actions"><button type="button" onClick=${() => copy(content, t("The body is copied as it is shown"))}>${t("Copy body")}</button></div>
     <pre class="body" tabindex="0" aria-label=${t("Body")}>${content}</pre>
-    ${message.isCut ? html`<p class="quiet">${t("The first {shown} of {size}; look the message up by its id for all of it.", { shown: bytes(data.length), size: bytes(message.bodySize) })}</p>` : view !== "decoded" && shown < data.length && html`<p class="quiet">${t("The first {shown} of {size}.", { shown: bytes(shown), size: bytes(data.length) })}</p>`}`;
+    ${message.bodyProblem && !data.length ? html`<p class="quiet">${message.bodyProblem}</p>` : message.bodyProblem ? html`<p class="note">${t("The first {shown}: {reason}", { shown: bytes(data.length), reason: message.bodyProblem })}</p>` : message.isCut ? html`<div class="tools"><span class="quiet">${t("The first {shown} of {size}.", { shown: bytes(data.length), size: message.bodySize == null ? t("a larger body") : bytes(message.bodySize) })}</span><button type="button" onClick=${load}>${t("Load all of it")}</button></div>` : view !== "decoded" && shown < data.length && html`<p class="quiet">${t("The first {shown} of {size}.", { shown: bytes(shown), size: bytes(data.length) })}</p>`}`;
+}
+
+// The address of one message alone.
+function linkTo({ topic, broker, queueId, queueOffset: offset, id }) {
+  return location.origin + address(place.value.cluster, "messages", "", broker ? { by: "place", topic, broker, queueId: String(queueId), offset: String(offset) } : { by: "id", id });
+}
+
+// The message with all of its body, looked up by its place: by its id where the broker is not known.
+async function wholeOf({ topic, broker, queueId, queueOffset: offset, id }) {
+  const query = broker ? { topic, broker, queueId, offset } : { topic, id };
+  return (await get(inCluster(place.value.cluster, `/messages?${new URLSearchParams(query)}`))).messages[0];
 }
 
 function decoded(data, isCut) {

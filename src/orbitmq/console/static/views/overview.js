@@ -1,7 +1,7 @@
 import { html, useEffect, useState } from "/static/html.js";
 import { inCluster } from "/static/api.js";
 import { useEvents, useLive } from "/static/live.js";
-import { bytes, number, percent, rate, short, span } from "/static/format.js";
+import { bytes, clock, number, percent, rate, short, span } from "/static/format.js";
 import { address, filter, place } from "/static/router.js";
 import { t } from "/static/words.js";
 import { Download } from "/static/ui/download.js";
@@ -24,11 +24,12 @@ export function Overview({ cluster }) {
   useEffect(() => { if (pushed) history.reload(); }, [pushed?.atMs]);
   if (!value) return html`<h1>${t("Overview")}</h1>${loading ? html`<${Loading} />` : html`<${Problem} error=${error} retry=${reload} />`}`;
   const { totals } = value;
+  const seconds = 60 * (Number(minutes) || 60);
   const gone = value.brokers.filter((one) => one.state === "down" || one.state === "refusing");
   const chart = history.value ?? { times: [], series: {} };
   const series = (name) => chart.series[name] ?? [];
   return html`
-    <div class="head-row"><h1>${t("Overview")}</h1><${Chips} label=${t("Time span of the charts")} value=${minutes} options=${SPANS} onInput=${(text) => filter({ minutes: text === "60" ? "" : text })} /></div>
+    <div class="head-row"><h1>${t("Overview")}</h1><span class="quiet as-of">${t("as of {time}", { time: clock(value.atMs) })}</span><${Chips} label=${t("Time span of the charts")} value=${minutes} options=${SPANS} onInput=${(text) => filter({ minutes: text === "60" ? "" : text })} /></div>
     ${value.errors.length > 0 && html`<div class="problem" role="alert"><strong>${t("Not everything could be found out")}</strong>${value.errors.map((one) => html`<div key=${one}>${one}</div>`)}</div>`}
     <section class="tiles" aria-label=${t("Sums over the cluster")}>
       <${Tile} title=${t("Brokers")} value=${number(value.brokers.length)} note=${gone.length ? t("{count} not answering", { count: gone.length }) : t("all answer")} state=${gone.length ? "bad" : "good"} />
@@ -39,10 +40,10 @@ export function Overview({ cluster }) {
       <${Tile} title=${t("Fullest disk")} value=${percent(totals.diskRatio)} note=${totals.unflushedBytes == null ? "" : t("{size} not on disk", { size: bytes(totals.unflushedBytes) })} state=${totals.diskRatio > 0.85 ? "bad" : totals.diskRatio > 0.75 ? "warn" : ""} />
     </section>
     <section class="charts" aria-label=${t("Charts")}>
-      <${Chart} title=${t("In, messages/s")} times=${chart.times} values=${series("inTps")} format=${short} />
-      <${Chart} title=${t("Out, messages/s")} times=${chart.times} values=${series("outTps")} format=${short} tone="--accent-2" />
-      <${Chart} title=${t("Lag, messages")} times=${chart.times} values=${series("lag")} format=${short} tone="--warn" />
-      <${Chart} title=${t("Dead letters")} times=${chart.times} values=${series("deadLetters")} format=${short} tone="--bad" />
+      <${Chart} title=${t("In, messages/s")} times=${chart.times} seconds=${seconds} values=${series("inTps")} format=${short} />
+      <${Chart} title=${t("Out, messages/s")} times=${chart.times} seconds=${seconds} values=${series("outTps")} format=${short} tone="--accent-2" />
+      <${Chart} title=${t("Lag, messages")} times=${chart.times} seconds=${seconds} values=${series("lag")} format=${short} tone="--warn" />
+      <${Chart} title=${t("Dead letters")} times=${chart.times} seconds=${seconds} values=${series("deadLetters")} format=${short} tone="--bad" />
     </section>
     <section class="card"><div class="head-row titled"><h2>${t("Brokers")}</h2><${Download} path=${inCluster(cluster, "/overview")} /></div>
       <${Table} label=${t("Brokers")} rows=${value.brokers} rowKey=${(one) => one.address} rowClass=${(one) => (one.state === "down" || one.state === "refusing" ? "gone" : "")} columns=${brokerColumns()}

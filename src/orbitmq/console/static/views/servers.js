@@ -2,35 +2,36 @@
 import { html, useMemo, useState } from "/static/html.js";
 import { inCluster, may, part, post, put } from "/static/api.js";
 import { useLive } from "/static/live.js";
-import { bytes, number, rate, span, time } from "/static/format.js";
+import { ago, bytes, number, rate, span, time } from "/static/format.js";
 import { filter, place } from "/static/router.js";
 import { t } from "/static/words.js";
 import { Download } from "/static/ui/download.js";
 import { Check, Choice, Filter, Text } from "/static/ui/fields.js";
 import { Dialog } from "/static/ui/dialog.js";
-import { Empty, Loading, Problem, say } from "/static/ui/notice.js";
+import { complain, Empty, Loading, Problem, say } from "/static/ui/notice.js";
 import { count, Table } from "/static/ui/table.js";
 import { Tabs } from "/static/ui/tabs.js";
 
 export function Servers({ cluster }) {
   const tab = place.value.query.get("tab") ?? "servers";
-  const tabs = [["servers", t("Servers")], ["options", t("Options")], ["elections", t("Elections")]];
-  const state = useLive(tab === "options" ? null : inCluster(cluster, "/servers"), 10);
+  const tabs = [["servers", t("Servers")], ["options", t("Options")], ["producers", t("Producers")], ["elections", t("Elections")]];
+  const state = useLive(tab === "options" || tab === "producers" ? null : inCluster(cluster, "/servers"), 10);
   return html`<h1>${t("Cluster")}</h1>
     <${Tabs} label=${t("Parts of the cluster")} tabs=${tabs} current=${tab} />
     <${Problem} error=${state.error} retry=${state.reload} />${state.loading && html`<${Loading} />`}
-    ${tab === "options" ? html`<${Options} cluster=${cluster} />` : state.value && (tab === "elections" ? html`<${Elections} state=${state.value} />` : html`<${ServerList} cluster=${cluster} state=${state.value} reload=${state.reload} />`)}`;
+    ${tab === "options" ? html`<${Options} cluster=${cluster} />` : tab === "producers" ? html`<${Producers} cluster=${cluster} />` : state.value && (tab === "elections" ? html`<${Elections} state=${state.value} />` : html`<${ServerList} cluster=${cluster} state=${state.value} reload=${state.reload} />`)}`;
 }
 
 function ServerList({ cluster, state, reload }) {
   const [draining, setDraining] = useState(null);
+  const [shown, setShown] = useState(null);
   const drained = new Set(state.nameServers.flatMap((one) => one.drained));
   async function back(name) {
     try {
       const changed = await post(inCluster(cluster, `/brokers/${part(name)}/undrain`));
       say(t("{name} takes messages again: {topics} topics", { name, topics: changed.topics }));
     } catch (failure) {
-      say(failure.message, "bad");
+      complain(failure);
     }
     reload();
   }
@@ -48,6 +49,7 @@ function ServerList({ cluster, state, reload }) {
     { key: "version", title: t("Version"), hide: "narrow", cell: (one) => one.version ?? "–" },
     { key: "in", title: t("In/s"), align: "number", cell: (one) => rate(one.inTps) },
     { key: "out", title: t("Out/s"), align: "number", hide: "narrow", cell: (one) => rate(one.outTps) },
+    { key: "figures", title: t("Figures"), cell: (one) => html`<button type="button" aria-label=${t("Figures of {name}", { name: `${one.name} ${one.address}` })} onClick=${() => setShown(one)}>${t("Show")}</button>` },
     ...(may("admin") ? [{ key: "act", title: t("Maintenance"), cell: (one) => one.brokerId === 0 && (drained.has(one.name)
       ? html`<button type="button" aria-label=${`${t("Put back")} ${one.name}`} onClick=${() => back(one.name)}>${t("Put back")}</button>`
       : html`<button type="button" aria-label=${`${t("Drain")} ${one.name}`} onClick=${() => setDraining(one)}>${t("Drain")}</button>`) }] : []),
@@ -55,7 +57,41 @@ function ServerList({ cluster, state, reload }) {
   return html`
     <section class="card"><h2>${t("Name servers")}</h2><${Table} label=${t("Name servers")} rows=${state.nameServers} rowKey=${(one) => one.address} columns=${names} rowClass=${(one) => (one.error ? "gone" : "")} /></section>
     <section class="card"><h2>${t("Brokers")}</h2><${Table} label=${t("Brokers")} rows=${state.brokers} rowKey=${(one) => one.address} columns=${brokers} rowClass=${(one) => (one.state === "down" || one.state === "refusing" ? "gone" : "")} empty=${html`<${Empty} title=${t("No broker is registered")}><//>`} /></section>
+    ${shown && html`<${Figures} cluster=${cluster} broker=${shown} onClose=${() => setShown(null)} />`}
     ${draining && html`<${Drain} cluster=${cluster} name=${draining.name} onClose=${() => setDraining(null)} onDone=${() => { setDraining(null); reload(); }} />`}`;
+}
+
+// Everything that a broker tells of itself, under its own names.
+function Figures({ cluster, broker, onClose }) {
+  const path = inCluster(cluster, `/brokers/${part(broker.address)}/status`);
+  const { value, error, reload } = useLive(path, 5);
+  const [text, setText] = useState("");
+  const rows = (value?.figures ?? []).filter((one) => one.name.toLowerCase().includes(text.toLowerCase()));
+  return html`<${Dialog} title=${t("Figures of {name}", { name: broker.name })} action=${t("Close")} onSubmit=${onClose} onClose=${onClose}>
+    <div class="tools"><${Filter} label=${t("Filter by name")} value=${text} onInput=${setText} /><${Download} path=${path} /></div>
+    <${Problem} error=${error} retry=${reload} />
+    ${value ? html`<dl class="list">${rows.map((one) => html`<div key=${one.name}><dt class="mono">${one.name}</dt><dd class="mono">${one.value}</dd></div>`)}</dl>` : !error && html`<${Loading} />`}<//>`;
+}
+
+function Producers({ cluster }) {
+  const path = inCluster(cluster, "/producers");
+  const { value, error, loading, reload } = useLive(path, 10);
+  const text = place.value.query.get("filter") ?? "";
+  const wanted = text.toLowerCase();
+  const rows = (value?.producers ?? []).filter((one) => `${one.group} ${one.clientId} ${one.address}`.toLowerCase().includes(wanted));
+  const columns = [
+    { key: "group", title: t("Group"), cell: (one) => html`<span class="mono">${one.group}</span>` },
+    { key: "client", title: t("Client"), cell: (one) => html`<span class="mono">${one.clientId}</span>` },
+    { key: "address", title: t("Address"), cell: (one) => html`<code>${one.address}</code>` },
+    { key: "version", title: t("Version"), hide: "narrow", cell: (one) => `${one.language} ${one.version}` },
+    { key: "brokers", title: t("Brokers"), hide: "narrow", cell: (one) => one.brokers.join(", ") },
+    { key: "last", title: t("Last heartbeat"), cell: (one) => html`<span title=${time(one.lastMs)}>${one.lastMs > 0 ? t("{age} ago", { age: ago(one.lastMs) }) : "–"}</span>` },
+  ];
+  return html`<div class="tools"><${Filter} label=${t("Filter by group, client or address")} value=${text} onInput=${(changed) => filter({ filter: changed })} />${value && html`<span class="quiet" role="status">${count(rows.length, value.producers.length)}</span>`}<${Download} path=${path} filter=${text} /></div>
+    <${Problem} error=${error} retry=${reload} />${loading && html`<${Loading} />`}
+    ${value?.errors.map((one) => html`<div class="problem" role="alert" key=${one}>${one}</div>`)}
+    ${value?.leftOut > 0 && html`<p class="quiet">${t("{count} more are left out.", { count: number(value.leftOut) })}</p>`}
+    ${value && html`<section class="card"><${Table} label=${t("Producers")} rows=${rows} rowKey=${(one) => `${one.group} ${one.clientId}`} columns=${columns} empty=${html`<${Empty} title=${t("No producer is connected")}>${t("A producer shows itself within half a minute of its first message.")}<//>`} /></section>`}`;
 }
 
 function Drain({ cluster, name, onClose, onDone }) {
@@ -80,7 +116,7 @@ function Options({ cluster }) {
   const rows = useMemo(() => (value?.options ?? []).filter((one) => (!only || one.differs) && `${one.name} ${one.doc}`.toLowerCase().includes(text.toLowerCase())), [value, text, only]);
   const columns = [
     { key: "name", title: t("Option"), cell: (one) => html`<code title=${one.doc}>${one.name}</code>${one.differs && html` <span class="tag bad-text">${t("differs")}</span>`}${one.doc && html`<div class="quiet doc">${one.doc}</div>`}` },
-    ...(value?.brokers ?? []).map((broker, index) => ({ key: broker.address, title: html`${broker.name} <span class="quiet">${broker.address}</span>`, cell: (one) => html`<span class="mono" title=${one.values[index] ?? ""}>${one.values[index] ?? "–"}</span>` })),
+    ...(value?.brokers ?? []).map((broker, index) => ({ key: broker.address, label: broker.name, title: html`${broker.name} <span class="quiet">${broker.address}</span>`, cell: (one) => html`<span class="mono" title=${one.values[index] ?? ""}>${one.values[index] ?? "–"}</span>` })),
     { key: "default", title: t("Default"), hide: "narrow", cell: (one) => html`<span class="mono quiet">${one.default ?? "–"}${one.unit && ` ${one.unit}`}</span>` },
     ...(may("admin") ? [{ key: "set", title: t("Set"), cell: (one) => !one.secret && one.mutable !== false && html`<button type="button" aria-label=${`${t("Set")} ${one.name}`} onClick=${() => setEditing(one)}>${t("Set")}</button>` }] : []),
   ];

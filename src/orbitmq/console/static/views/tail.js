@@ -10,7 +10,7 @@ import { Message } from "/static/views/messages.js";
 
 const KEPT = 200;
 const NAMES = ["tag", "sql", "text", "rate"];
-const nothing = { messages: [], seen: 0, leftOut: 0, begun: false };
+const nothing = { messages: [], seen: 0, leftOut: 0, unread: 0, unreadReason: "", begun: false };
 
 export function Tail({ path }) {
   const query = place.value.query;
@@ -20,7 +20,7 @@ export function Tail({ path }) {
   const [state, setState] = useState(nothing);
   const set = (name) => (value) => setForm({ ...form, [name]: value });
   const error = useStream(`${path}/tail?${new URLSearchParams(wanted)}`, on, (event) => setState((before) => ({
-    messages: [...event.messages.reverse(), ...before.messages].slice(0, KEPT), seen: before.seen + event.seen, leftOut: before.leftOut + event.leftOut, begun: true,
+    messages: [...event.messages.reverse(), ...before.messages].slice(0, KEPT), seen: before.seen + event.seen, leftOut: before.leftOut + event.leftOut, unread: before.unread + event.unread, unreadReason: event.unreadReason || before.unreadReason, begun: true,
   })));
   function apply(event) {
     event.preventDefault();
@@ -39,6 +39,7 @@ export function Tail({ path }) {
     </form>
     <${Problem} error=${error} />
     ${!error && html`<p class="quiet" role="status">${!on ? t("Paused") : state.begun ? t("Live: {seen} came in, {shown} shown, {out} left out beyond the rate", { seen: number(state.seen), shown: number(state.messages.length), out: number(state.leftOut) }) : t("Connecting")}</p>`}
+    ${state.unread > 0 && html`<p class="note">${t("{count} bodies were not searched: {reason}", { count: number(state.unread), reason: state.unreadReason })}</p>`}
     ${state.begun && !state.messages.length && html`<${Empty} title=${t("Nothing yet")}>${t("Messages appear here as they come in.")}<//>`}
     <div class="messages">${state.messages.map((one) => html`<${Message} key=${one.id + one.queueOffset} message=${one} open=${false} />`)}</div></div>`;
 }

@@ -1,4 +1,4 @@
-import { html, useMemo, useRef, useState } from "/static/html.js";
+import { html, useEffect, useMemo, useRef, useState } from "/static/html.js";
 import { get, inCluster, may, part, put } from "/static/api.js";
 import { useLive } from "/static/live.js";
 import { ago, number, rate } from "/static/format.js";
@@ -6,10 +6,10 @@ import { address, filter, go, place } from "/static/router.js";
 import { t } from "/static/words.js";
 import { Download } from "/static/ui/download.js";
 import { Chips, Filter } from "/static/ui/fields.js";
-import { Empty, Loading, Problem, say } from "/static/ui/notice.js";
+import { Empty, Loading, Problem, say, YoungBrokers } from "/static/ui/notice.js";
 import { count, Table } from "/static/ui/table.js";
 import { Dialog } from "/static/ui/dialog.js";
-import { TopicFields, fromForm, NEW } from "/static/views/topic_form.js";
+import { TopicFields, fromForm, NEW, toForm } from "/static/views/topic_form.js";
 import { Text } from "/static/ui/fields.js";
 import { TopicView } from "/static/views/topic.js";
 
@@ -22,7 +22,9 @@ function TopicList({ cluster }) {
   const query = place.value.query;
   const text = query.get("filter") ?? "";
   const kind = query.get("kind") ?? "normal";
+  const like = query.get("like") ?? "";
   const [figures, setFigures] = useState({});
+  const [young, setYoung] = useState({});
   const [creating, setCreating] = useState(false);
   const [sort, setSort] = useState({ key: "name", down: false });
   const asked = useRef(new Map());
@@ -40,6 +42,7 @@ function TopicList({ cluster }) {
     try {
       const found = await get(inCluster(cluster, `/topic-figures?${missing.map((name) => `topic=${part(name)}`).join("&")}`));
       setFigures((before) => ({ ...before, ...Object.fromEntries(found.topics.map((one) => [one.name, one])) }));
+      setYoung(found.youngBrokers);
     } catch {
       missing.forEach((name) => asked.current.delete(name));
     }
@@ -62,7 +65,8 @@ function TopicList({ cluster }) {
     <${Problem} error=${error} retry=${reload} />
     ${loading ? html`<${Loading} />` : value && html`<section class="card"><${Table} label=${t("Topics")} rows=${rows} rowKey=${(one) => one.name} columns=${columns} sort=${sort} onSort=${setSort} onVisible=${look}
       empty=${html`<${Empty} title=${t("No topic here")}>${text ? t("No name contains “{text}”.", { text }) : t("Create one, or send to one: orbitmq produce --topic NAME")}<//>`} /></section>`}
-    ${creating && html`<${CreateTopic} cluster=${cluster} onClose=${() => setCreating(false)} />`}`;
+    <${YoungBrokers} brokers=${young} />
+    ${(creating || like) && html`<${CreateTopic} key=${like} cluster=${cluster} like=${like} onClose=${() => { setCreating(false); if (like) filter({ like: "" }); }} />`}`;
 }
 
 function figure(figures, topic, show) {
@@ -71,15 +75,19 @@ function figure(figures, topic, show) {
   return found.error ? html`<span class="quiet" title=${found.error}>–</span>` : show(found);
 }
 
-function CreateTopic({ cluster, onClose }) {
+// With `like` the settings are those of that topic.
+function CreateTopic({ cluster, like, onClose }) {
   const [name, setName] = useState("");
   const [form, setForm] = useState(NEW);
+  const { value: model, error } = useLive(like ? inCluster(cluster, `/topics/${part(like)}`) : null, 0);
+  useEffect(() => { if (model) setForm(toForm(model)); }, [model]);
   async function create() {
     await put(inCluster(cluster, `/topics/${part(name)}`), { ...fromForm(form), create: true });
     say(t("Topic {name} is created", { name }));
     go(address(cluster, "topics", name));
   }
-  return html`<${Dialog} title=${t("Create topic")} action=${t("Create")} onSubmit=${create} onClose=${onClose} disabled=${!name}>
+  return html`<${Dialog} title=${like ? t("Clone {name}", { name: like }) : t("Create topic")} action=${t("Create")} onSubmit=${create} onClose=${onClose} disabled=${!name || (like && !model)}>
+    <${Problem} error=${error} />
     <${Text} label=${t("Name")} value=${name} onInput=${setName} wide required maxlength="127" hint=${t("Letters, digits and %|_- only; on all brokers of the cluster.")} />
     <${TopicFields} form=${form} onInput=${setForm} isNew />
   <//>`;

@@ -9,19 +9,21 @@ import { Download } from "/static/ui/download.js";
 import { Text } from "/static/ui/fields.js";
 import { Calendar } from "/static/ui/calendar.js";
 import { Dialog } from "/static/ui/dialog.js";
-import { Empty, Loading, Problem, say } from "/static/ui/notice.js";
+import { complain, Empty, Loading, Problem, say } from "/static/ui/notice.js";
 import { Table } from "/static/ui/table.js";
 import { Tabs } from "/static/ui/tabs.js";
 import { Body } from "/static/views/messages.js";
+import { Scheduled } from "/static/views/scheduled.js";
 
 const HOUR = 3600000;
 
 export function Waiting({ cluster }) {
   const tab = place.value.query.get("tab") ?? "delays";
-  const tabs = [["delays", t("Delays")], ["transactions", t("Transactions")]];
+  const tabs = [["delays", t("Delays")], ["scheduled", t("Delay service")], ["transactions", t("Transactions")]];
+  const Kind = { transactions: Transactions, scheduled: Scheduled }[tab] ?? Delays;
   return html`<h1>${t("Waiting")}</h1>
     <${Tabs} label=${t("Kinds of waiting messages")} tabs=${tabs} current=${tab} />
-    ${tab === "transactions" ? html`<${Transactions} cluster=${cluster} />` : html`<${Delays} cluster=${cluster} />`}`;
+    <${Kind} cluster=${cluster} />`;
 }
 
 function Delays({ cluster }) {
@@ -96,7 +98,7 @@ function Transactions({ cluster }) {
       await post(inCluster(cluster, "/transactions/check"), { broker: one.broker, messageId: one.message.id });
       say(t("The producers are asked again"));
     } catch (failure) {
-      say(failure.message, "bad");
+      complain(failure);
     }
     reload();
   }

@@ -11,6 +11,8 @@ from orbitmq.admin.output import Column, Facts, Result, Rows
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.job import JobSetup, JobUi, job
 from orbitmq.spark.lake.errors import LakeError
+from orbitmq.spark.lake.iceberg import IcebergLocation
+from orbitmq.spark.lake.iceberg import load as load_table
 from orbitmq.spark.lake.lake import load
 from orbitmq.spark.lake.storage import LakeLocation
 from orbitmq.spark.lake.writing import ParquetForm
@@ -24,13 +26,26 @@ orbitmq job archive --pattern 'orders-.*' --lake ./lake --follow 10 --compact
 orbitmq job archive --topic orders --lake ./lake --dry-run
 orbitmq job archive --store /backup/store --broker-name broker-a --lake ./lake
 orbitmq job archive --lake ./lake --status
-orbitmq job archive --topic orders --lake s3://bucket/lake --storage-option endpoint_url=http://minio:9000"""
+orbitmq job archive --topic orders --lake s3://bucket/lake --storage-option endpoint_url=http://minio:9000
+orbitmq job archive --topic orders --iceberg prod.events.orders --follow 60"""
 
 COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
 
 
 @job("archive", examples=EXAMPLES, dry_run="Show what would be archived; write nothing.")
-@click.option("--lake", required=True, metavar="FOLDER|URL", help="Folder or URL of the Parquet files.")
+@click.option("--lake", metavar="FOLDER|URL", help="Folder or URL of the Parquet files.")
+@click.option(
+    "--iceberg",
+    metavar="CATALOG.TABLE",
+    help="Iceberg table in place of --lake, in a catalog of PyIceberg's configuration (needs pyiceberg).",
+)
+@click.option(
+    "--catalog-option",
+    "catalog_options",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="With --iceberg: property of the catalog, such as uri or warehouse. Repeatable.",
+)
 @click.option("-t", "--topic", "topics", multiple=True, help="Topic to archive. Repeatable.")
 @click.option(
     "--pattern",
@@ -100,12 +115,14 @@ COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
     "storage",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Option for fsspec, if the lake is a URL. Repeatable.",
+    help="Option for fsspec, if the lake or the table is at a URL. Repeatable.",
 )
 def archive(
     setup: JobSetup,
     ui: JobUi,
-    lake: str,
+    lake: str | None,
+    iceberg: str | None,
+    catalog_options: tuple[str, ...],
     topics: tuple[str, ...],
     pattern: str | None,
     store: str | None,
@@ -123,12 +140,14 @@ def archive(
     retry_for: float,
     storage: tuple[str, ...],
 ) -> Result:
-    """Write topics to a lake of Parquet files, by topic and day, each message exactly once.
+    """Write topics to a lake of Parquet files, or to an Iceberg table, each message exactly once.
 
     The job may be killed at any point and started again. Messages in the lake may be deleted from the
     store.
     """
-    location = lake_location(lake, storage)
+    location = _location(lake, iceberg, catalog_options, storage)
+    if iceberg and (compact or delta):
+        raise click.UsageError("--compact and --delta are for --lake: engines of Iceberg compact its tables")
     if status:
         return holdings(location)
     _check_source(topics, pattern, store, broker_name, follow)
@@ -199,25 +218,49 @@ def _summary(done: ArchiveResult, *, dry_run: bool, of_files: bool) -> Facts:
     )
 
 
+def _location(
+    lake: str | None, table: str | None, catalog_options: tuple[str, ...], storage: tuple[str, ...]
+) -> LakeLocation | IcebergLocation:
+    """The lake or the table that is written to. Raises click.UsageError, BadOption."""
+    if (lake is None) == (table is None):
+        raise click.UsageError("give --lake, or --iceberg")
+    if lake is not None:
+        if catalog_options:
+            raise click.UsageError("--catalog-option goes with --iceberg")
+        return lake_location(lake, storage)
+    options = _pairs("--catalog-option", catalog_options)
+    return IcebergLocation.parse(table or "", options, _pairs("--storage-option", storage))
+
+
+def _pairs(flag: str, given: tuple[str, ...]) -> dict[str, str]:
+    """The options of a flag, NAME=VALUE each. Raises click.UsageError."""
+    options = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"{flag} {text}: expected NAME=VALUE")
+        options[name] = value
+    return options
+
+
 def lake_location(lake: str, storage: tuple[str, ...]) -> LakeLocation:
     """The lake of --lake and --storage-option. Raises click.UsageError."""
-    options = {}
-    for given in storage:
-        name, equals, value = given.partition("=")
-        if not equals:
-            raise click.UsageError(f"--storage-option {given}: expected NAME=VALUE")
-        options[name] = value
+    options = _pairs("--storage-option", storage)
     location = LakeLocation(lake, options)
     if options and location.is_local:
         raise click.UsageError("--storage-option is for URLs: a folder has none")
     return location
 
 
-def holdings(location: LakeLocation) -> Rows:
+def holdings(location: LakeLocation | IcebergLocation) -> Rows:
     """Offsets in the lake, queue by queue: they may be deleted in the store. Raises LakeError."""
-    state = load(location.open())
+    is_table = isinstance(location, IcebergLocation)
+    if isinstance(location, IcebergLocation):
+        state, absent = load_table(location), f"there is no Iceberg table {location}, or it holds nothing"
+    else:
+        state, absent = load(location.open()), f"{location.url} holds no lake"
     if not state.number:
-        raise LakeError(f"{location.url} holds no lake")
+        raise LakeError(absent)
     columns = (
         Column("topic", "Topic"),
         Column("queue", "Broker|queue"),
@@ -230,6 +273,7 @@ def holdings(location: LakeLocation) -> Rows:
         for (topic, queue), ranges in sorted(state.held.items())
         for low, high, count in ranges
     ]
-    files, commits = counted(len(state.files), "file"), counted(state.number, "commit")
-    note = f"{counted(state.rows, 'message')} in {files}, {commits}"
+    messages = counted(sum(row[-1] for row in rows), "message")
+    files = "" if is_table else f" in {counted(len(state.files), 'file')}"
+    note = f"{messages}{files}, {counted(state.number, 'commit')}"
     return Rows(columns, rows, note)

@@ -16,8 +16,10 @@ from orbitmq.spark.errors import BadOption, SparkSourceError
 from orbitmq.spark.jobs.archive.planning import Lost, next_batch, pieces, what_is_new
 from orbitmq.spark.jobs.archive.tasks import PieceTask, Written, run_tasks
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi
+from orbitmq.spark.lake import iceberg
 from orbitmq.spark.lake.compaction import TARGET_BYTES, MergeTask, groups_to_merge
 from orbitmq.spark.lake.errors import LakeError
+from orbitmq.spark.lake.iceberg import IcebergLocation, IcebergTable
 from orbitmq.spark.lake.lake import Lake, load
 from orbitmq.spark.lake.state import HeldRange, LakeFile, LakeState, Schema
 from orbitmq.spark.lake.storage import LakeLocation
@@ -46,7 +48,7 @@ HOPELESS = ("DataLost", "BadOption", "SchemaMismatch", "LakeDamaged", "LakeBusy"
 class ArchiveOptions:
     """Options of `run`."""
 
-    lake: LakeLocation
+    lake: LakeLocation | IcebergLocation
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     """A regular expression over topic names, in place of `topics`; asked anew for every batch."""
@@ -105,12 +107,30 @@ def run(options: ArchiveOptions, ui: JobUi = QUIET) -> ArchiveResult:
     if options.setup.dry_run:
         return _dry_run(options, ui)
     _check(options)
-    with Lake.open(options.lake, delta=options.delta) as lake:
+    with _opened(options) as lake:
         columns, schema = _columns(options, lake)
+        if isinstance(lake, IcebergTable):
+            lake.prepare(schema_of(columns))
+            schema = None
         with options.setup.session("archive") as spark:
             _Run(options, ui, lake, spark, columns, schema, result).go()
     result.seconds = time.monotonic() - started
     return result
+
+
+def _opened(options: ArchiveOptions) -> contextlib.AbstractContextManager[Lake | IcebergTable]:
+    if isinstance(options.lake, IcebergLocation):
+        if options.compact or options.delta:
+            raise BadOption(
+                "compact and delta are for a lake: engines of Iceberg compact its tables themselves"
+            )
+        return IcebergTable.open(options.lake)
+    return Lake.open(options.lake, delta=options.delta)
+
+
+def state_of(location: LakeLocation | IcebergLocation) -> LakeState:
+    """What is archived there. Raises LakeError."""
+    return iceberg.load(location) if isinstance(location, IcebergLocation) else load(location.open())
 
 
 def _check(options: ArchiveOptions) -> None:
@@ -118,7 +138,7 @@ def _check(options: ArchiveOptions) -> None:
 
     Brokers that cannot be asked now are waited for later.
     """
-    state = load(options.lake.open())
+    state = state_of(options.lake)
     if options.store is not None:
         from orbitmq.spark.jobs.archive import stores
         from orbitmq.spark.offline.planning import open_stores
@@ -127,11 +147,16 @@ def _check(options: ArchiveOptions) -> None:
             stores.offline_options(options.store, options.broker_name, options.topics, options.pattern)
         )
         return
-    with contextlib.suppress(TopicAway, NetError), _cluster(options) as cluster:
-        queues_of(options, set(state.topics), cluster)
+    try:
+        with _cluster(options) as cluster:
+            queues_of(options, set(state.topics), cluster)
+    except BadOption:
+        raise
+    except (NetError, SparkSourceError):
+        return  # no name server answers, or it does not know the topic yet
 
 
-def _columns(options: ArchiveOptions, lake: Lake) -> tuple[tuple[str, ...], Schema | None]:
+def _columns(options: ArchiveOptions, lake: Lake | IcebergTable) -> tuple[tuple[str, ...], Schema | None]:
     """The columns to write, and the lake's schema if they change it. Raises BadOption, SchemaMismatch."""
     names = options.columns or tuple(name for name, _ in lake.state.schema) or NAMES
     unknown = [name for name in names if name not in NAMES]
@@ -179,7 +204,7 @@ def _cluster(options: ArchiveOptions) -> Cluster:
 
 
 def _dry_run(options: ArchiveOptions, ui: JobUi) -> ArchiveResult:
-    state = load(options.lake.open())
+    state = state_of(options.lake)
     if options.store is not None:
         from orbitmq.spark.jobs.archive import stores
 
@@ -211,7 +236,7 @@ class _Run:
         self,
         options: ArchiveOptions,
         ui: JobUi,
-        lake: Lake,
+        lake: Lake | IcebergTable,
         spark: SparkSession,
         columns: tuple[str, ...],
         schema: Schema | None,
@@ -225,6 +250,7 @@ class _Run:
         self._schema = schema
         self._result = result
         self._workers = _workers(spark)
+        self._form = lake.form(options.form) if isinstance(lake, IcebergTable) else options.form
 
     def go(self) -> None:
         """Until nothing is new, or until Ctrl-C, which waits for no merge."""
@@ -251,11 +277,11 @@ class _Run:
             for batch in batches:
                 state = self._lake.state
                 task = stores.StoreTask(
-                    options.lake,
+                    self._lake.location,
                     self._lake.staging,
                     self._columns,
                     offline,
-                    options.form,
+                    self._form,
                     {name: held[-1][1] for name, held in state.held.items()},
                     options.allow_data_loss,
                 )
@@ -299,10 +325,10 @@ class _Run:
         """One batch, from the brokers to the commit."""
         options = self._options
         source = {
-            **options.setup.source_options,
+            **options.setup.reading_options,
             "failOnDataLoss": "false" if options.allow_data_loss else "true",
         }
-        task = PieceTask(options.lake, self._lake.staging, self._columns, source, options.form)
+        task = PieceTask(self._lake.location, self._lake.staging, self._columns, source, self._form)
         work = pieces(ranges, self._workers, options.file_messages)
         written = self._persist(lambda: run_tasks(self._spark, task, work))
         held = _joined(written, ranges)
@@ -319,9 +345,10 @@ class _Run:
 
     def compact(self) -> None:
         """Merges small files, a commit for every few groups."""
-        options = self._options
-        groups = groups_to_merge(self._lake.state, options.target_bytes)
-        task = MergeTask(options.lake, self._lake.staging, options.form)
+        options, lake = self._options, self._lake
+        assert isinstance(lake, Lake), "Iceberg tables are not compacted here"
+        groups = groups_to_merge(lake.state, options.target_bytes)
+        task = MergeTask(lake.location, lake.staging, self._form)
 
         def merge(group: list[LakeFile]) -> Written:
             return Written((), task(group))
@@ -330,7 +357,7 @@ class _Run:
             some = groups[at : at + self._workers]
             written = self._persist(lambda some=some: run_tasks(self._spark, merge, some))  # type: ignore[misc]
             removed = [file.path for group in some for file in group]
-            self._lake.replace_files(removed, [file for one in written for file in one.files])
+            lake.replace_files(removed, [file for one in written for file in one.files])
             self._result.merged += len(removed)
 
     def _persist(self, act: Callable[[], T]) -> T:

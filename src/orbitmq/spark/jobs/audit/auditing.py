@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from orbitmq.protocol.names import LMQ_PREFIX
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.jobs.checkpoint import checkpoint
 from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from orbitmq.spark.jobs.checkpoint import Checkpoint
 
 CHECKS = ("records", "queues", "index", "offsets", "transactions")
+COUNTED = ("store", "check", "severity")
 DEFAULT_MOST = 1000
 
 
@@ -86,23 +89,13 @@ def _audit(spark: SparkSession, files: Files, options: AuditOptions, kept: Check
     records = tables.records(spark, files, kept).persist(StorageLevel.DISK_ONLY)
     units = tables.units(spark, files, kept).persist(StorageLevel.DISK_ONLY)
     try:
-        found = findings(spark, files, records, units, options, kept).persist(StorageLevel.DISK_ONLY)
+        stores, extents = summary(files, records, units)
+        found = findings(spark, files, records, units, extents, options, kept)
+        found = found.persist(StorageLevel.DISK_ONLY)
         try:
-            counts = found.groupBy("store", "check", "severity").count()
-            shown = found.orderBy("severity", "store", "check", "physicalOffset").limit(options.most)
-            return AuditResult(
-                [row.asDict() for row in shown.collect()],
-                [
-                    {
-                        "store": row["store"],
-                        "check": row["check"],
-                        "severity": row["severity"],
-                        "findings": row["count"],
-                    }
-                    for row in counts.orderBy("store", "check", "severity").collect()
-                ],
-                summary(files, records, units),
-            )
+            first = found.orderBy("severity", "store", "check", "physicalOffset").limit(options.most + 1)
+            shown = [row.asDict() for row in first.collect()]
+            return AuditResult(shown[: options.most], _counts(found, shown, options.most), stores)
         finally:
             found.unpersist()
     finally:
@@ -110,15 +103,29 @@ def _audit(spark: SparkSession, files: Files, options: AuditOptions, kept: Check
         units.unpersist()
 
 
+def _counts(found: DataFrame, shown: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """Findings by store, check and severity; of no more than `most` Spark counts nothing."""
+    if len(shown) > most:
+        rows = found.groupBy(*COUNTED).count().collect()
+        counts = {tuple(row[name] for name in COUNTED): int(row["count"]) for row in rows}
+    else:
+        counts = dict(Counter(tuple(row[name] for name in COUNTED) for row in shown))
+    return [dict(zip(COUNTED, key, strict=True), findings=counts[key]) for key in sorted(counts)]
+
+
 def findings(
     spark: SparkSession,
     files: Files,
     records: DataFrame,
     units: DataFrame,
+    extents: list[tuple[Any, ...]],
     options: AuditOptions,
     kept: Checkpoint | None = None,
 ) -> DataFrame:
-    """All findings, with the columns of `checks.FINDINGS`, of the frames that `tables` makes of `files`."""
+    """All findings, with the columns of `checks.FINDINGS`, of the frames that `tables` makes of `files`.
+
+    `extents` are rows of `checks.STORES`.
+    """
     from orbitmq.spark.jobs.audit import checks, tables
 
     rows: list[dict[str, Any]] = [
@@ -140,14 +147,15 @@ def findings(
         if "queues" in options.checks
     ]
     found = checks.from_rows(spark, rows)
+    stores = spark.createDataFrame(extents, checks.STORES)
     if "records" in options.checks:
         found = found.unionByName(checks.bad_records(records))
     if "queues" in options.checks:
-        found = found.unionByName(checks.bad_units(units, records, files.rebuilt_from_ms))
+        found = found.unionByName(checks.bad_units(units, records, stores))
     if "index" in options.checks and files.index:
         with_index = {piece.store for piece in files.index}
         indexed = records.where(records["store"].isin(sorted(with_index)))
-        found = found.unionByName(checks.bad_entries(tables.entries(spark, files, kept), indexed))
+        found = found.unionByName(checks.bad_entries(tables.entries(spark, files, kept), indexed, stores))
     if "offsets" in options.checks and files.offsets:
         found = found.unionByName(checks.bad_offsets(spark, units, files.offsets))
     if "transactions" in options.checks:
@@ -155,23 +163,48 @@ def findings(
     return found
 
 
-def summary(files: Files, records: DataFrame, units: DataFrame) -> list[dict[str, Any]]:
-    """Counts of each store, and its range of times: a row per store."""
+def summary(
+    files: Files, records: DataFrame, units: DataFrame
+) -> tuple[list[dict[str, Any]], list[tuple[Any, ...]]]:
+    """Counts of each store, a row per store; and a row of `checks.STORES` for each."""
     from pyspark.sql import functions as sf
 
-    by_store: dict[str, dict[str, Any]] = {
-        store: dict[str, Any](store=store, records=0, bytes=0, queues=0, units=0) for store in files.stores
-    }
-    counted = records.groupBy("store").agg(
-        sf.count_if(sf.isnull("problem")).alias("records"), sf.sum("size").alias("bytes")
+    is_sound = sf.isnull("problem")
+    logs = records.groupBy("store").agg(
+        sf.count_if(is_sound).alias("records"),
+        sf.sum("size").alias("bytes"),
+        sf.min("physicalOffset").alias("begin"),
+        sf.max(sf.col("physicalOffset") + sf.when(is_sound, sf.col("size")).otherwise(0)).alias("end"),
     )
-    for row in counted.collect():
-        by_store[row["store"]] |= {"records": row["records"], "bytes": row["bytes"]}
+    # Units of light queues point to records of other topics, and say nothing of how far a store has got.
+    is_plain = ~sf.col("topic").startswith(LMQ_PREFIX)
     queued = units.groupBy("store").agg(
-        sf.count_distinct("topic", "queueId").alias("queues"), sf.count("*").alias("units")
+        sf.count_distinct("topic", "queueId").alias("queues"),
+        sf.count("*").alias("units"),
+        sf.max(sf.when(is_plain, sf.col("physicalOffset"))).alias("reached"),
     )
-    for row in queued.collect():
-        by_store[row["store"]] |= {"queues": row["queues"], "units": row["units"]}
-    for store, values in by_store.items():
-        values["indexFiles"] = sum(piece.store == store for piece in files.index)
-    return list(by_store.values())
+    log = {row["store"]: row for row in logs.collect()}
+    queue = {row["store"]: row for row in queued.collect()}
+    counts, extents = [], []
+    for store in files.stores:
+        one, other = log.get(store), queue.get(store)
+        counts.append(
+            {
+                "store": store,
+                "records": one["records"] if one else 0,
+                "bytes": one["bytes"] if one else 0,
+                "queues": other["queues"] if other else 0,
+                "units": other["units"] if other else 0,
+                "indexFiles": sum(piece.store == store for piece in files.index),
+            }
+        )
+        extents.append(
+            (
+                store,
+                one["begin"] if one else None,
+                one["end"] if one else None,
+                other["reached"] if other else None,
+                files.rebuilt_from_ms.get(store),
+            )
+        )
+    return counts, extents

@@ -20,6 +20,9 @@ FINDINGS = (
     "store string, check string, severity string, topic string, queueId int, queueOffset bigint, "
     "physicalOffset bigint, file string, detail string"
 )
+STORES = "store string, logBegin bigint, logEnd bigint, reached bigint, rebuiltFromMs bigint"
+"""A row per store: where its log begins and ends, how far its units go, and from which store time on a start
+would make units anew, so that none is missed there; null where there is no such place."""
 ERROR, WARNING = "error", "warning"
 
 EXTENSION_ADDRESS = -2147483649
@@ -35,32 +38,24 @@ def bad_records(records: DataFrame) -> DataFrame:
     return _findings(found, "records", ERROR, detail)
 
 
-def bad_units(
-    units: DataFrame, records: DataFrame, rebuilt_from_ms: Mapping[str, int] | None = None
-) -> DataFrame:
+def bad_units(units: DataFrame, records: DataFrame, stores: DataFrame) -> DataFrame:
     """Check `queues`: units that point nowhere, or to another record; records that have none.
 
-    `rebuilt_from_ms` says by store from which store time on a start would make units anew: none is missed
-    there.
+    `stores` has the columns of `STORES`.
     """
     from pyspark.sql import functions as sf
 
     plain = units.where(~sf.col("topic").startswith(LMQ_PREFIX))
-    both = _units_beside_records(plain, records, rebuilt_from_ms or {})
+    both = _units_beside_records(plain, records).join(sf.broadcast(stores), "store", "left")
     return _union(
         _findings(plain.where("problem is not null"), "queues", ERROR, sf.col("problem")),
-        *_wrong_units(both),
-        *_missing_units(both, plain),
+        _wrong_units(both),
+        _missing_units(both, plain),
     )
 
 
-def _units_beside_records(
-    units: DataFrame, records: DataFrame, rebuilt_from_ms: Mapping[str, int]
-) -> DataFrame:
-    """Each sound record beside the unit that points to its place; either of them may be missing.
-
-    Beside both is how far their store's log and units go.
-    """
+def _units_beside_records(units: DataFrame, records: DataFrame) -> DataFrame:
+    """Each sound record beside the unit that points to its place; either of them may be missing."""
     from pyspark.sql import functions as sf
 
     sound = records.where("problem is null and not isBatch").select(
@@ -84,40 +79,37 @@ def _units_beside_records(
         sf.col("tagsCode").alias("u_code"),
         sf.col("file").alias("u_file"),
     )
-    record_end = sf.col("physicalOffset") + sf.when(sf.isnull("problem"), sf.col("size")).otherwise(0)
-    extent = records.groupBy("store").agg(
-        sf.min("physicalOffset").alias("log_begin"), sf.max(record_end).alias("log_end")
-    )
-    reached = units.groupBy("store").agg(sf.max("physicalOffset").alias("reached"))
-    return (
-        sound.join(pointing, ["store", "physicalOffset"], "full_outer")
-        .join(sf.broadcast(_rebuilt(units.sparkSession, rebuilt_from_ms)), "store", "left")
-        .join(sf.broadcast(extent), "store", "left")
-        .join(sf.broadcast(reached), "store", "left")
-    )
+    return sound.join(pointing, ["store", "physicalOffset"], "full_outer")
 
 
-def _wrong_units(both: DataFrame) -> list[DataFrame]:
+def _wrong_units(both: DataFrame) -> DataFrame:
     """Units that point beyond the log, to no record, or to one of another message."""
     from pyspark.sql import functions as sf
 
-    at_unit = both.where("u_topic is not null").select(
-        "*",
-        sf.col("u_topic").alias("f_topic"),
-        sf.col("u_queue").alias("f_queue"),
-        sf.col("u_offset").alias("f_at"),
+    detail = (
+        sf.when(
+            sf.expr("`is` is null and physicalOffset >= coalesce(logEnd, 0)"),
+            "points beyond the end of the log",
+        )
+        .when(
+            sf.expr("`is` is null and physicalOffset >= logBegin"),
+            "points to where no sound record begins",
+        )
+        .when(sf.col("is") & ~_same(), _difference())
     )
-    beyond = at_unit.where("`is` is null and physicalOffset >= coalesce(log_end, 0)")
-    dangling = at_unit.where("`is` is null and physicalOffset >= log_begin and physicalOffset < log_end")
-    differs = at_unit.where(sf.col("is") & ~_same())
-    return [
-        _of_units(beyond, sf.lit("points beyond the end of the log")),
-        _of_units(dangling, sf.lit("points to where no sound record begins")),
-        _of_units(differs, _difference()),
-    ]
+    units = both.where("u_topic is not null").select(
+        "store",
+        sf.col("u_topic").alias("topic"),
+        sf.col("u_queue").alias("queueId"),
+        sf.col("u_offset").alias("queueOffset"),
+        "physicalOffset",
+        sf.col("u_file").alias("file"),
+        detail.alias("problem"),
+    )
+    return _findings(units.where("problem is not null"), "queues", ERROR, sf.col("problem"))
 
 
-def _missing_units(both: DataFrame, units: DataFrame) -> list[DataFrame]:
+def _missing_units(both: DataFrame, units: DataFrame) -> DataFrame:
     """Records to which no unit points, though the units of their store go beyond them."""
     from pyspark.sql import functions as sf
 
@@ -125,7 +117,7 @@ def _missing_units(both: DataFrame, units: DataFrame) -> list[DataFrame]:
         "u_topic is null and physicalOffset <= reached"
         " and (rebuiltFromMs is null or storedAtMs < rebuiltFromMs)"
     ).join(units.select("store", "topic").distinct(), ["store", "topic"], "left_semi")
-    elsewhere = lost.alias("l").join(
+    elsewhere = lost.join(
         units.select(
             "store", "topic", "queueId", "queueOffset", sf.col("physicalOffset").alias("other"), "file"
         ),
@@ -137,16 +129,12 @@ def _missing_units(both: DataFrame, units: DataFrame) -> list[DataFrame]:
         sf.col("other").cast("string"),
         sf.lit(" in this place: the topic was made anew, or the unit is wrong"),
     )
-    return [
-        _findings(
-            elsewhere.where("other is null"), "queues", ERROR, sf.lit("the record has no unit in its queue")
-        ),
-        _findings(elsewhere.where("other is not null"), "queues", WARNING, replaced),
-    ]
-
-
-def _rebuilt(spark: SparkSession, rebuilt_from_ms: Mapping[str, int]) -> DataFrame:
-    return spark.createDataFrame(list(rebuilt_from_ms.items()), "store string, rebuiltFromMs bigint")
+    return _findings(
+        elsewhere,
+        "queues",
+        sf.when(sf.isnull("other"), ERROR).otherwise(WARNING),
+        sf.coalesce(replaced, sf.lit("the record has no unit in its queue")),
+    )
 
 
 def _same() -> Column:
@@ -177,23 +165,11 @@ def _difference() -> Column:
     )
 
 
-def _of_units(frame: DataFrame, detail: Column) -> DataFrame:
-    from pyspark.sql import functions as sf
+def bad_entries(entries: DataFrame, records: DataFrame, stores: DataFrame) -> DataFrame:
+    """Check `index`: entries that no record has, and keys of records that the index lacks.
 
-    same = frame.select(
-        "store",
-        sf.col("f_topic").alias("found_topic"),
-        sf.col("f_queue").alias("found_queue"),
-        sf.col("f_at").alias("found_at"),
-        "physicalOffset",
-        sf.col("u_file").alias("file"),
-        detail.alias("detail"),
-    ).toDF("store", "topic", "queueId", "queueOffset", "physicalOffset", "file", "detail")
-    return _findings(same, "queues", ERROR, sf.col("detail"))
-
-
-def bad_entries(entries: DataFrame, records: DataFrame) -> DataFrame:
-    """Check `index`: entries that no record has, and keys of records that the index lacks."""
+    `stores` has the columns of `STORES`.
+    """
     from pyspark.sql import functions as sf
 
     malformed = _findings(entries.where("problem is not null"), "index", ERROR, sf.col("problem"))
@@ -208,30 +184,31 @@ def bad_entries(entries: DataFrame, records: DataFrame) -> DataFrame:
     )
     names = ("store", "physicalOffset", "topic", "keyHash", "needed")
     wanted = keys.toDF(*names).union(tags.toDF(*names))
-    extent = records.groupBy("store").agg(
-        sf.min("physicalOffset").alias("log_begin"), sf.max(sf.expr("physicalOffset + size")).alias("log_end")
-    )
     covered = known.groupBy("store").agg(
         sf.min("physicalOffset").alias("first_entry"), sf.max("physicalOffset").alias("last_entry")
     )
     both = (
         wanted.join(known, ["store", "physicalOffset", "keyHash"], "full_outer")
-        .join(sf.broadcast(extent), "store", "left")
+        .join(sf.broadcast(stores), "store", "left")
         .join(sf.broadcast(covered), "store", "left")
+        .withColumnRenamed("e_file", "file")
     )
-    only_index = both.where("topic is null and physicalOffset >= coalesce(log_begin, 0)").withColumnRenamed(
-        "e_file", "file"
+    detail = (
+        sf.when(
+            sf.expr("topic is null and physicalOffset >= coalesce(logEnd, 0)"),
+            "an entry points beyond the end of the log",
+        )
+        .when(
+            sf.expr("topic is null and physicalOffset >= coalesce(logBegin, 0)"),
+            "an entry points to a message that has no such key",
+        )
+        .when(
+            sf.expr("file is null and needed and physicalOffset between first_entry and last_entry"),
+            "a key of the message is not in the index",
+        )
     )
-    detail = sf.when(
-        sf.col("physicalOffset") >= sf.coalesce("log_end", sf.lit(0)),
-        "an entry points beyond the end of the log",
-    ).otherwise("an entry points to a message that has no such key")
-    lacking = both.where("e_file is null and needed and physicalOffset between first_entry and last_entry")
-    return _union(
-        malformed,
-        _findings(only_index, "index", ERROR, detail),
-        _findings(lacking, "index", ERROR, sf.lit("a key of the message is not in the index")),
-    )
+    wrong = both.withColumn("problem", detail).where("problem is not null")
+    return _union(malformed, _findings(wrong, "index", ERROR, sf.col("problem")))
 
 
 def bad_offsets(
@@ -259,11 +236,8 @@ def bad_offsets(
         sf.coalesce("queue_end", sf.lit(0)).cast("string"),
     )
     # Offsets of a topic that was deleted stay for a while.
-    here = beyond.where("queue_end is not null")
-    return _union(
-        _findings(here, "offsets", ERROR, detail),
-        _findings(beyond.where("queue_end is null"), "offsets", WARNING, detail),
-    )
+    severity = sf.when(sf.isnull("queue_end"), WARNING).otherwise(ERROR)
+    return _findings(beyond, "offsets", severity, detail)
 
 
 def undecided(messages: DataFrame) -> DataFrame:
@@ -306,7 +280,7 @@ def from_rows(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> DataFra
     return spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], FINDINGS)
 
 
-def _findings(frame: DataFrame, check: str, severity: str, detail: Column) -> DataFrame:
+def _findings(frame: DataFrame, check: str, severity: str | Column, detail: Column) -> DataFrame:
     from pyspark.sql import functions as sf
 
     made = {"check": sf.lit(check), "severity": sf.lit(severity), "detail": detail}

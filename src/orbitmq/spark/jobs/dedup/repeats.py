@@ -52,7 +52,7 @@ def audit(options: AuditOptions, ui: JobUi = QUIET) -> AuditResult:
     with options.setup.session("dedup audit") as spark, ui.spark_progress(spark, "looking for repeats"):
         key = tables.business_key(options.key)
         given = {"subscribe": ",".join(options.topics), "columns": ",".join(tables.KEY_COLUMNS)}
-        messages = spark.read.format("orbitmq").options(**options.setup.source_options, **given).load()
+        messages = spark.read.format("orbitmq").options(**options.setup.reading_options, **given).load()
         sent, sent_keys = _first(tables.sent_repeatedly(messages, key))
         consumed: list[Any] = []
         consumed_keys = 0
@@ -80,7 +80,7 @@ def _traced(spark: SparkSession, options: AuditOptions, trace: str, folder: Path
     if folder is not None:
         return spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
     given = {"subscribe": trace, "columns": ",".join(SOURCE_COLUMNS)}
-    return records(spark.read.format("orbitmq").options(**options.setup.source_options, **given).load())
+    return records(spark.read.format("orbitmq").options(**options.setup.reading_options, **given).load())
 
 
 def _report(options: AuditOptions, result: AuditResult) -> Any:

@@ -89,7 +89,7 @@ def _pass_on(once: DataFrame, options: DedupOptions, write_id: str, bar: Any) ->
 def _source(options: DedupOptions) -> dict[str, str]:
     from orbitmq.spark.jobs.dedup.tables import KEY_COLUMNS
 
-    return options.setup.source_options | {
+    return options.setup.reading_options | {
         "subscribe": ",".join(options.topics),
         "columns": ",".join(KEY_COLUMNS),
         "failOnDataLoss": "false" if options.allow_data_loss else "true",

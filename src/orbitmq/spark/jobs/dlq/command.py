@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orbitmq.admin.dead_letters.rules import MAX_REPLAYS
 from orbitmq.admin.output import Column, Facts, Result, Rows
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.dlq.dead_letters import PATTERN
@@ -53,6 +54,13 @@ orbitmq job dlq --redrive --audit ./redriven --lake ./dead-letters --rate 50 --t
     show_default=True,
     help="The original topic, or the retry topic of the group that failed: no other group gets it then.",
 )
+@click.option(
+    "--max-replays",
+    type=click.IntRange(1, 1000),
+    default=MAX_REPLAYS,
+    show_default=True,
+    help="Leave out dead letters whose message was sent again so many times, by this job or the console.",
+)
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second, in total.")
 @click.option(
     "--audit", metavar="FOLDER", help="Log of sent dead letters, with time and user; required by --redrive."
@@ -66,6 +74,7 @@ def dlq(
     exception_property: str,
     redrive: bool,
     to: str,
+    max_replays: int,
     rate: float | None,
     audit: str | None,
 ) -> Result:
@@ -73,7 +82,7 @@ def dlq(
     from orbitmq.spark.jobs.dlq.running import DlqOptions, run
 
     done = run(
-        DlqOptions(setup, pattern, lake, where, exception_property, redrive, to, rate, audit),
+        DlqOptions(setup, pattern, lake, where, exception_property, redrive, to, rate, audit, max_replays),
         ui,
     )
     if redrive:
@@ -87,7 +96,11 @@ def _redriven(done: DlqResult, *, dry_run: bool) -> Facts:
         {
             "letters": done.letters,
             "would send" if dry_run else "selected": done.selected,
+            "would write" if dry_run else "written": (
+                ", ".join(f"{topic} ({letters})" for topic, letters in done.topics.items()) or None
+            ),
             "nowhere to send": done.homeless,
+            "sent again too often": done.too_often,
             "sent": done.sent,
             "already there": done.already_there,
             "carried on": ", ".join(done.carried_on) or None,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from orbitmq.admin.dead_letters.rules import REPLAYS, REPLAYS_PATTERN
 from orbitmq.protocol.names import (
-    DLQ_ORIGIN_MESSAGE_ID,
     DLQ_ORIGIN_TOPIC,
     DLQ_PREFIX,
-    ORIGIN_MESSAGE_ID,
     RETRY_PREFIX,
     RETRY_TOPIC,
 )
@@ -35,17 +34,18 @@ def dead_letters(frame: DataFrame, *, exception_property: str = "exception", now
     properties = sf.col("properties")
     return frame.filter(sf.col("topic").startswith(DLQ_PREFIX)).select(
         place_key().alias("letter"),
+        sf.concat_ws("|", place_key(), sf.unix_millis("storeTimestamp")).alias("onceKey"),
         sf.substring("topic", len(DLQ_PREFIX) + 1, 255).alias("group"),
         _origin(properties).alias("originTopic"),
-        sf.coalesce(properties[ORIGIN_MESSAGE_ID], properties[DLQ_ORIGIN_MESSAGE_ID]).alias(
-            "originMessageId"
-        ),
         properties[exception_property].alias("exception"),
         shape_of(sf.col("body")).alias("shape"),
         _age(sf.col("storeTimestamp"), now_ms).alias("age"),
         sf.col("storeTimestamp").alias("diedAt"),
         "bornTimestamp",
+        "brokerName",
         "msgId",
+        "offsetMsgId",
+        _replays(properties).alias("replays"),
         "keys",
         "tags",
         "reconsumeTimes",
@@ -75,6 +75,14 @@ def shape_of(body: Column) -> Column:
         .when(sf.try_parse_json(text).isNotNull() & sf.ltrim(text).startswith("["), "JSON array")
         .otherwise("text")
     )
+
+
+def _replays(properties: Column) -> Column:
+    """Number of times it was sent again, by the rule of `replays_of`."""
+    from pyspark.sql import functions as sf
+
+    text = properties[REPLAYS]
+    return sf.coalesce(sf.when(text.rlike(f"^{REPLAYS_PATTERN}$"), text.cast("int")), sf.lit(0))
 
 
 def _age(died: Column, now_ms: int) -> Column:

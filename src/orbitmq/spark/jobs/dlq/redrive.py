@@ -9,17 +9,19 @@ from __future__ import annotations
 import getpass
 import socket
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from orbitmq.admin.dead_letters.outgoing import REDRIVEN
-from orbitmq.protocol.names import ORIGIN_MESSAGE_ID, RETRY_PREFIX, RETRY_TOPIC
+from orbitmq.admin.dead_letters.rules import WRITE_ID, marks, own_properties
+from orbitmq.protocol.names import RETRY_PREFIX
 from orbitmq.spark.jobs.dlq.audit import SENT, Audit
-from orbitmq.spark.jobs.resending import Sent, own_properties, send, sharding_key
+from orbitmq.spark.jobs.dlq.claiming import claimed
+from orbitmq.spark.jobs.resending import Sent, send, sharding_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from orbitmq.spark.jobs.job import JobSetup
+    from orbitmq.spark.jobs.job import JobSetup, JobUi
 
 ORIGIN = "origin"
 RETRY = "retry"
@@ -76,21 +78,23 @@ def carry_out(
     audit: Audit,
     run: str,
     setup: JobSetup,
+    ui: JobUi,
     *,
-    first_run: bool,
+    write_id: str = WRITE_ID,
     rate: float | None,
 ) -> Sent:
-    """Sends the dead letters that a run has planned, out of all that were `found`, and finishes the run."""
+    """Sends the dead letters that a run has planned, out of all that were `found`, and finishes the run.
+
+    What another redrive has sent under the same `write_id`, of whatever program, is not sent again. Raises
+    JobFailed if another redrive is at it.
+    """
     from pyspark.sql import functions as sf
 
     planned = audit.planned(spark, run).filter(sf.col("target").isNotNull()).select("letter", "target")
-    sent = send(
-        outgoing(found.join(sf.broadcast(planned), "letter")),
-        setup,
-        write_id=f"redrive-{run}",
-        first_run=first_run,
-        rate=rate,
-    )
+    letters = found.join(sf.broadcast(planned), "letter")
+    at = [(row[0], row[1]) for row in letters.select("group", "brokerName").distinct().collect()]
+    with claimed(spark, setup, at, ui):
+        sent = send(outgoing(letters), setup, write_id=write_id, first_run=False, rate=rate)
     audit.finish(spark, run, found)
     return sent
 
@@ -99,22 +103,22 @@ def outgoing(letters: DataFrame) -> DataFrame:
     """The columns that the sink takes, for dead letters with a target."""
     from pyspark.sql import functions as sf
 
-    is_retry = sf.col("target").startswith(RETRY_PREFIX)
-    own = sf.map_filter(own_properties(), lambda name, _: name != REDRIVEN)
-    always = sf.map_concat(own, sf.create_map(sf.lit(REDRIVEN), "msgId"))
-    back = sf.create_map(
-        sf.lit(RETRY_TOPIC),
-        "originTopic",
-        sf.lit(ORIGIN_MESSAGE_ID),
-        sf.coalesce("originMessageId", "msgId"),
-    )
+    retry = sf.concat(sf.lit(RETRY_PREFIX), "group")
     return letters.select(
         sf.col("target").alias("topic"),
         "body",
         "keys",
         "tags",
-        sf.when(is_retry, sf.map_concat(always, back)).otherwise(always).alias("properties"),
-        sf.when(~is_retry, sharding_key()).alias("shardingKey"),
+        sf.udf(sent_properties, "map<string,string>", useArrow=False)(
+            "properties", "offsetMsgId", "target"
+        ).alias("properties"),
+        sharding_key().alias("shardingKey"),
         "flag",
-        sf.col("letter").alias("onceKey"),
+        "onceKey",
+        sf.when(sf.col("target") == retry, sf.col("originTopic")).otherwise(retry).alias("alsoIn"),
     )
+
+
+def sent_properties(properties: Mapping[str, str], offset_id: str, target: str) -> dict[str, str]:
+    """The properties of the message that a redrive sends."""
+    return own_properties(properties) | marks(properties, offset_id, target)

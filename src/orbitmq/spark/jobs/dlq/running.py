@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from orbitmq.admin.dead_letters.rules import MAX_REPLAYS, WRITE_ID
 from orbitmq.net.address import default_namesrv, parse_addresses
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.jobs.dlq.audit import Audit
@@ -38,6 +39,12 @@ class DlqOptions:
     to: str = ORIGIN
     rate: float | None = None
     audit: str | None = None
+    max_replays: int = MAX_REPLAYS
+    """Dead letters that were sent again so many times stay."""
+
+
+MOST_TOPICS = 50
+"""Topics that a redrive names."""
 
 
 @dataclass(slots=True)
@@ -53,6 +60,10 @@ class DlqResult:
     """Dead letters to redrive; of a dry run: that would be."""
     homeless: int = 0
     """Those of them that stay where they are: their topic is not known, or there is none of that name."""
+    too_often: int = 0
+    """Dead letters that stay, for they were sent again `max_replays` times."""
+    topics: dict[str, int] = field(default_factory=dict)
+    """The topics that are written, or of a dry run would be, and how many of them go there; 50 at most."""
     sent: int = 0
     already_there: int = 0
     carried_on: list[str] = field(default_factory=list)
@@ -138,7 +149,7 @@ def _read(spark: SparkSession, options: DlqOptions) -> DataFrame | None:
                 raise
     if not _topics(options):
         return None
-    given = options.setup.source_options | {"subscribePattern": options.pattern}
+    given = options.setup.reading_options | {"subscribePattern": options.pattern}
     return spark.read.format("orbitmq").options(**given).load()
 
 
@@ -150,28 +161,33 @@ def _redrive(
     chosen: DataFrame,
     result: DlqResult,
 ) -> None:
-    from pyspark.sql import functions as sf
-
     assert options.audit is not None
     audit = Audit(options.audit)
     setup = options.setup
     if not setup.dry_run:
         for cut_off in audit.unfinished():
             ui.say(f"carrying on with run {cut_off.run}, which was cut off")
-            sent = carry_out(spark, found, audit, cut_off.run, setup, first_run=False, rate=options.rate)
+            # Earlier versions gave each run identities of its own.
+            write_id = WRITE_ID if WRITE_ID in cut_off.asked else f"redrive-{cut_off.run}"
+            sent = carry_out(
+                spark, found, audit, cut_off.run, setup, ui, write_id=write_id, rate=options.rate
+            )
             result.carried_on.append(cut_off.run)
             result.sent += sent.messages
             result.already_there += sent.already_there
-    selected = _that_exist(targeted(not_yet_sent(chosen, audit), options.to), setup)
-    result.selected, result.homeless = selected.agg(
-        sf.count("*"), sf.count_if(sf.col("target").isNull())
-    ).collect()[0]
+    chosen = not_yet_sent(chosen, audit)
+    looping = chosen["replays"] >= options.max_replays
+    result.too_often = chosen.filter(looping).count()
+    selected = _that_exist(targeted(chosen.filter(~looping), options.to), setup)
+    counts = {row["target"]: row["count"] for row in selected.groupBy("target").count().collect()}
+    result.selected, result.homeless = sum(counts.values()), counts.pop(None, 0)
+    result.topics = dict(sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:MOST_TOPICS])
     if setup.dry_run or not result.selected:
         return
-    asked = {"where": options.where, "to": options.to, "pattern": options.pattern}
+    asked = {"where": options.where, "to": options.to, "pattern": options.pattern, WRITE_ID: True}
     result.run = plan(selected, audit, asked)
     with ui.spark_progress(spark, "redrive"):
-        sent = carry_out(spark, found, audit, result.run, setup, first_run=True, rate=options.rate)
+        sent = carry_out(spark, found, audit, result.run, setup, ui, rate=options.rate)
     result.sent += sent.messages
     result.already_there += sent.already_there
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from orbitmq.admin.command import Moment
 from orbitmq.admin.output import Column, Result, Rows, time_text
+from orbitmq.flags import Moment
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.archive.command import lake_location
 from orbitmq.spark.jobs.job import JobSetup, JobUi, job

@@ -16,13 +16,15 @@ from orbitmq.protocol.records.ids import parse_offset_message_id
 from orbitmq.protocol.requests.pull import QueryMessage, ViewMessageById
 from orbitmq.spark.lake.state import LakeState
 from orbitmq.spark.read.cluster import Cluster
+from orbitmq.spark.read.plain_batch import BadBody
 from orbitmq.spark.read.planning import Queue
 from orbitmq.spark.read.scanner import RecordScanner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from orbitmq.spark.jobs.job import JobSetup
+    from orbitmq.spark.errors import UnreadableBody
+from orbitmq.spark.jobs.job import JobSetup
 
 MOST_OF_INDEX = 64
 """Most messages that a broker returns from its index; as many may mean that there are more."""
@@ -48,8 +50,9 @@ def by_index(
     message_id: str | None,
     begin_ms: int,
     end_ms: int,
+    max_body_bytes: int,
 ) -> Indexed:
-    """Messages of the queues' topics by a key or id. Raises NetError, BrokerRefused."""
+    """Messages of the queues' topics by a key or id. Raises NetError, BrokerRefused, UnreadableBody."""
     found: list[tuple[str, pa.RecordBatch]] = []
     whole = True
     for topic, broker_name, address in sorted({(one.topic, one.broker_name, one.address) for one in queues}):
@@ -63,17 +66,21 @@ def by_index(
                 body = cluster.ask(address, lambda peer, asked=request: peer.call(asked)).body  # type: ignore[misc]
             except NotFound:
                 continue
-            batch = _rows(body or b"", columns, topic)
+            batch = _rows(body or b"", columns, topic, max_body_bytes)
             # Indexes hold hashes: other messages may be among these, and take the place of some.
             whole = whole and batch.num_rows < MOST_OF_INDEX // 2
             found.append((broker_name, batch))
     if message_id is not None:
-        found += _by_place(cluster, queues, columns, message_id)
+        found += _by_place(cluster, queues, columns, message_id, max_body_bytes)
     return Indexed(tuple(found), whole)
 
 
 def _by_place(
-    cluster: Cluster, queues: Sequence[Queue], columns: tuple[str, ...], message_id: str
+    cluster: Cluster,
+    queues: Sequence[Queue],
+    columns: tuple[str, ...],
+    message_id: str,
+    max_body_bytes: int,
 ) -> list[tuple[str, pa.RecordBatch]]:
     """The message with an offset id, if one of the queues' brokers is meant."""
     if len(message_id) not in OFFSET_ID_DIGITS:
@@ -88,7 +95,7 @@ def _by_place(
     try:
         if names:
             body = cluster.ask(address, lambda peer: peer.call(ViewMessageById(place.physical_offset))).body
-            rows = _rows(body or b"", columns, None)
+            rows = _rows(body or b"", columns, None, max_body_bytes)
             return (
                 [(names.pop(), rows)] if rows.num_rows and rows.column("topic")[0].as_py() in topics else []
             )
@@ -97,9 +104,14 @@ def _by_place(
     return []
 
 
-def _rows(records: bytes | memoryview, columns: tuple[str, ...], topic: str | None) -> pa.RecordBatch:
-    scanner = RecordScanner(columns, topic=topic)
-    scanner.scan(records)
+def _rows(
+    records: bytes | memoryview, columns: tuple[str, ...], topic: str | None, max_body_bytes: int
+) -> pa.RecordBatch:
+    scanner = RecordScanner(columns, topic=topic, max_body_bytes=max_body_bytes)
+    try:
+        scanner.scan(records)
+    except BadBody as error:
+        raise UnreadableBody(f"a body of {topic or 'this message'} cannot be read: {error.reason}") from None
     return scanner.take()
 
 
@@ -137,7 +149,7 @@ def read_spans(spark: SparkSession, setup: JobSetup, spans: Spans) -> DataFrame:
         starts.setdefault(queue.topic, {})[queue.key] = low
         ends.setdefault(queue.topic, {})[queue.key] = high
     assigned = {topic: list(queues) for topic, queues in starts.items()}
-    reader = spark.read.format("orbitmq").options(**setup.source_options)
+    reader = spark.read.format("orbitmq").options(**setup.reading_options)
     return (
         reader.option("assign", json.dumps(assigned))
         .option("startingOffsets", json.dumps(starts))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from orbitmq.admin.commands.messages import END_OF_TIME_MS
+from orbitmq.admin.messages import END_OF_TIME_MS
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.jobs.checkpoint import Checkpoint, checkpoint
 from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
@@ -116,12 +116,12 @@ def _search(options: SearchOptions, ui: JobUi, kept: Checkpoint | None) -> Searc
     index_answered = False
     bounds: Bounds = {}
     if options.live:
-        read = ReadOptions.parse({**options.setup.source_options, "subscribe": ",".join(topics)})
+        read = ReadOptions.parse({**options.setup.reading_options, "subscribe": ",".join(topics)})
         with Cluster(read.namesrv, read.connecting) as cluster:
             queues = _queues_to_search(cluster, options, topics, state)
             bounds = cluster.bounds(queues)
             if _indexed(options.wanted) and not options.scan:
-                found, is_whole = _of_index(cluster, queues, options.wanted)
+                found, is_whole = _of_index(cluster, queues, options)
                 # Without any answer nobody knows whether there was an index.
                 index_answered = is_whole and bool(found)
                 result.places += ("index",)
@@ -164,8 +164,9 @@ def _queues_to_search(
     return [queue for of_it in by_topic.values() for queue in of_it or ()]
 
 
-def _of_index(cluster: Cluster, queues: list[Queue], wanted: Wanted) -> tuple[list[Found], bool]:
+def _of_index(cluster: Cluster, queues: list[Queue], options: SearchOptions) -> tuple[list[Found], bool]:
     """Messages that the brokers' indexes name; true if the indexes name all there are."""
+    wanted = options.wanted
     answer = by_index(
         cluster,
         queues,
@@ -174,6 +175,7 @@ def _of_index(cluster: Cluster, queues: list[Queue], wanted: Wanted) -> tuple[li
         message_id=wanted.message_id,
         begin_ms=wanted.since_ms or 0,
         end_ms=wanted.until_ms or END_OF_TIME_MS,
+        max_body_bytes=options.setup.max_inflated_body_bytes,
     )
     found: list[Found] = []
     for broker_name, batch in answer.batches:

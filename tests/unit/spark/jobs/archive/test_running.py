@@ -119,3 +119,9 @@ def test_who_follows_takes_what_comes_and_ends_by_ctrl_c(
         assert told["messages"] in (2, 3, 4), "the last batch may be in the lake and not counted yet"
         assert told["lost"] == []
         assert load(lake.open()).rows >= 3
+
+
+def test_a_name_server_that_is_away_at_the_start_is_waited_for(tmp_path: Path) -> None:
+    """A driver that was killed together with its broker comes back first, as often as not."""
+    options = ArchiveOptions(LakeLocation(str(tmp_path)), ("orders",), setup=JobSetup("127.0.0.1:1"))
+    running._check(options)

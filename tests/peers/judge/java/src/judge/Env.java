@@ -17,7 +17,9 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
 /** What all cases share: addresses, credentials, one admin client. */
 public final class Env {
-    public final String ns;
+    public final String ns, proxy;
+    /** The name server of clients; that of the admin client is ns. */
+    public final String clients;
     public final String run = Long.toString(System.currentTimeMillis() / 100 % 100_000_000L, 36) + Long.toString(ProcessHandle.current().pid(), 36);
     public final String ak = System.getenv("JUDGE_AK"), sk = System.getenv("JUDGE_SK");
     public final AtomicInteger seq = new AtomicInteger();
@@ -26,8 +28,11 @@ public final class Env {
     public List<String> masters = new ArrayList<>();
     public List<String> brokerNames = new ArrayList<>();
 
-    Env(String ns) {
+    Env(String ns, String proxy) {
         this.ns = ns;
+        this.proxy = proxy;
+        String given = System.getenv("JUDGE_CLIENTS");
+        clients = given == null ? ns : given;
     }
 
     public RPCHook hook() {

@@ -68,7 +68,7 @@ public final class Files {
         }
         int rc = 0;
         try {
-            Env env = new Env(a[1]);
+            Env env = new Env(a[1], null);
             env.start();
             Ctx c = new Ctx(env, "files");
             if (a[0].equals("write")) {

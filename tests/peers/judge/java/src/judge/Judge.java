@@ -22,6 +22,7 @@ public final class Judge {
         "judge.cases.Send", "judge.cases.Consume", "judge.cases.Delay", "judge.cases.Tx", "judge.cases.Query", "judge.cases.Admin",
         "judge.cases.Acl"};
     static final String[] MQADMIN = {"judge.cases.Mqadmin"};
+    static final String[] GRPC = {"judge.cases.Grpc"};
 
     public static final PrintStream OUT = System.out;
     static final AtomicInteger PASSED = new AtomicInteger(), FAILED = new AtomicInteger(), SKIPPED = new AtomicInteger();
@@ -33,12 +34,13 @@ public final class Judge {
     }
 
     public static void main(String[] a) throws Exception {
-        String ns = null, suite = "remoting";
+        String ns = null, proxy = null, suite = "remoting";
         Set<String> only = null, skip = new HashSet<>();
         int jobs = 6;
         boolean list = false, times = false, trace = false;
         for (int i = 0; i < a.length; i++) {
             switch (a[i]) {
+                case "--proxy": proxy = a[++i]; break;
                 case "--suite": suite = a[++i]; break;
                 case "--only": only = new HashSet<>(Arrays.asList(a[++i].split(","))); break;
                 case "--skip": skip.addAll(Arrays.asList(a[++i].split(","))); break;
@@ -55,7 +57,7 @@ public final class Judge {
             }
         }
         List<Item> items = new ArrayList<>();
-        for (String cn : suite.equals("mqadmin") ? MQADMIN : CLASSES) {
+        for (String cn : suite.equals("grpc") ? GRPC : suite.equals("mqadmin") ? MQADMIN : CLASSES) {
             Class<?> k;
             try {
                 k = Class.forName(cn);
@@ -84,12 +86,12 @@ public final class Judge {
             return;
         }
         if (ns == null) {
-            System.err.println("usage: NAMESRV_ADDR [--suite remoting|mqadmin] [--only A,B] [--skip A,B] [--jobs N] [--list] [--times] [--trace]");
+            System.err.println("usage: NAMESRV_ADDR [--suite remoting|mqadmin|grpc] [--proxy HOST:PORT] [--only A,B] [--skip A,B] [--jobs N] [--list] [--times] [--trace]");
             System.exit(2);
         }
         // what the client libraries print must not mix with the verdicts
         System.setOut(new PrintStream(new java.io.FileOutputStream(System.getProperty("judge.noise", "/dev/null"), true), true));
-        Env env = new Env(ns);
+        Env env = new Env(ns, proxy);
         try {
             env.start();
         } catch (Throwable t) {

@@ -1,1 +1,0 @@
-"""One file per command: a function over `Admin`, and its decorator `@command` for the command line."""

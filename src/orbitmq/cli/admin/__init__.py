@@ -1,0 +1,1 @@
+"""The commands of `orbitmq admin`: a thin layer over `orbitmq.admin`, by subject."""

@@ -1,0 +1,1 @@
+"""Consuming lite topics."""

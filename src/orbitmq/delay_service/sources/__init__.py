@@ -1,0 +1,1 @@
+"""Clusters from which orders are read."""

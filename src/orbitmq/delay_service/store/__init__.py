@@ -1,0 +1,1 @@
+"""Pending messages, names and positions on disk."""

@@ -1,0 +1,1 @@
+"""Clusters to which messages are sent when they are due."""

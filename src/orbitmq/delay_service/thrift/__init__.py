@@ -1,0 +1,1 @@
+"""The thrift port of DDMQ's producer proxy, for its SDKs."""

@@ -1,0 +1,1 @@
+"""The gRPC proxy: clients of RocketMQ 5 in front of OrbitMQ's and Apache's brokers."""

@@ -1,0 +1,1 @@
+"""The service `Admin` of a proxy: what operators see and do, for clients of both protocols alike."""

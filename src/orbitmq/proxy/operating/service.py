@@ -1,0 +1,110 @@
+"""The gRPC service `Admin`: calls of operators, who have a port and rights of their own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from orbitmq.net.errors import NetError
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.proxy.access import Access
+from orbitmq.proxy.context import Caller, read_caller
+from orbitmq.proxy.errors import ProxyRefused, status_of
+from orbitmq.proxy.operating.members import Members
+from orbitmq.proxy.operating.messages import MessageCalls
+from orbitmq.proxy.operating.progress import ProgressCalls
+from orbitmq.proxy.wire import admin_pb2 as operator
+from orbitmq.proxy.wire import messaging_pb2 as pb
+
+log = logging.getLogger(__name__)
+
+SERVICE = "apache.rocketmq.v2.Admin"
+OPERATOR_ID = "operator"
+"""The client id of operators' programs that name none."""
+
+Answer = Callable[[Any], Awaitable[Any]]
+
+
+class OperatorService:
+    """Answers operators alone: super users, where access is controlled."""
+
+    def __init__(
+        self,
+        members: Members,
+        messages: MessageCalls,
+        progress: ProgressCalls,
+        access: Access,
+        peer_of: Callable[[str], str | None],
+    ) -> None:
+        self._members = members
+        self._messages = messages
+        self._progress = progress
+        self._access = access
+        self._peer_of = peer_of
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """The calls of the service for a gRPC server."""
+        members, messages, progress = self._members, self._messages, self._progress
+        answers: dict[str, Answer] = {
+            "DescribeTopicStatus": progress.topic_status,
+            "ListSubscription": members.subscriptions,
+            "DescribeSubscription": members.described,
+            "DeleteSubscription": _not_kept,
+            "DescribeGroupAccumulation": progress.accumulation,
+            "ListConsumerConnection": members.connections,
+            "ResetGroupOffset": progress.reset,
+            "PrintThreadStackTrace": messages.stack,
+            "VerifyMessage": messages.verify,
+            "GetConsumerRunningInfo": members.running,
+            "GetTopicRoute": progress.topic_route,
+            "QueryTimeSpan": progress.time_span,
+            "GetProxyRuntimeStats": progress.stats,
+        }
+        handlers = {name: self._handler(name, name, _with_caller(answer)) for name, answer in answers.items()}
+        handlers["QueryMessage"] = self._handler("QueryMessage", "ListMessage", _with_caller(messages.query))
+        handlers["AdminSendMessage"] = self._handler("AdminSendMessage", "AdminSendMessage", messages.send)
+        return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+    def _handler(
+        self, name: str, kind: str, answer: Callable[[Any, Caller], Awaitable[Any]]
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        request_type = getattr(operator, f"{kind}Request")
+        response_type = getattr(operator, f"{kind}Response")
+
+        async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+            try:
+                peer = self._peer_of(context.peer())
+                if peer is None:
+                    raise ProxyRefused(pb.UNAUTHORIZED, "operators have a port of their own")
+                metadata = context.invocation_metadata() or ()
+                caller = read_caller(metadata, peer, context.time_remaining(), unnamed=OPERATOR_ID)
+                await self._access.check_operator(caller)
+                log.info("%s of %s, %s", name, caller.client_id, peer)
+                return await answer(request, caller)
+            except Exception as error:
+                if not isinstance(error, OrbitError | NetError | ValueError):
+                    log.exception("%s failed", name)
+                return response_type(status=status_of(error))
+
+        return grpc.unary_unary_rpc_method_handler(
+            call,
+            request_deserializer=request_type.FromString,
+            response_serializer=response_type.SerializeToString,
+        )
+
+
+def _with_caller(answer: Answer) -> Callable[[Any, Caller], Awaitable[Any]]:
+    async def call(request: Any, caller: Caller) -> Any:
+        return await answer(request)
+
+    return call
+
+
+async def _not_kept(request: operator.DeleteSubscriptionRequest) -> operator.DeleteSubscriptionResponse:
+    raise ProxyRefused(
+        pb.NOT_IMPLEMENTED, "subscriptions are not kept: they end with the clients whose they are"
+    )

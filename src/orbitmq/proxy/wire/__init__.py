@@ -1,0 +1,6 @@
+"""Messages of the gRPC protocol: `*.proto` are the sources, the modules beside them are generated.
+
+    cd src && python -m grpc_tools.protoc -I. --python_out=. --mypy_out=. orbitmq/proxy/wire/*.proto
+
+writes them anew (packages grpcio-tools and mypy-protobuf).
+"""

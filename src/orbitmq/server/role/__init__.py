@@ -1,0 +1,1 @@
+"""The role of a broker, carried out: sockets, the controller, changes of role, an acting slave."""

@@ -1,0 +1,1 @@
+"""Work beside the turns: threads, periodic and background tasks, saved tables, registrations."""

@@ -1,0 +1,113 @@
+"""The service as a process that is killed, and a disk that is full."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from orbitmq import sync
+from orbitmq.client import Message
+from orbitmq.client.delays import DelayUnavailable
+from orbitmq.delay_service import serving
+from orbitmq.delay_service.errors import StoreFull
+from orbitmq.server.turn.listener import free_ports
+from orbitmq.store import failpoints
+from orbitmq.testing import LocalBroker
+from tests.kit.running_delay import RunningDelay
+
+KILLS = 2
+IN_FLIGHT = 300
+"""Messages that may be on their way at a kill."""
+
+
+def read_all(broker, topic, number, seconds=60):
+    """All messages of a topic with one queue, at least `number`, and those of a second more."""
+    found = []
+    with sync.PullConsumer("reader", broker.namesrv) as consumer:
+        (queue,) = consumer.queues(topic)
+        deadline, offset, rest = time.monotonic() + seconds, 0, 2
+        while rest:
+            got = consumer.pull(queue, offset, wait_ms=500)
+            offset = got.next_offset
+            found += got
+            assert time.monotonic() < deadline, f"{len({one.body for one in found})} of {number} came"
+            if len({one.body for one in found}) >= number:
+                rest -= 1
+    return found
+
+
+def orders(first, number):
+    for n in range(first, first + number):
+        control = {"delay.topic": "t", "delay.after": f"{n % 7 * 50}ms", "delay.id": f"n{n}"}
+        yield Message("orbitmq_delay", b"%d" % n, properties=control)
+
+
+def test_kills_lose_nothing_and_repeat_only_what_was_on_its_way(tmp_path):
+    with LocalBroker(autoCreateTopicEnable="false") as broker:
+        for topic in ("orbitmq_delay", "orbitmq_delay_dead", "t"):
+            broker.create_topic(topic, queues=1)
+        command = [
+            sys.executable, "-m", "orbitmq", "delay", "serve", "--data-dir", str(tmp_path / "delay"),
+            "--cluster", f"main=rocketmq://{broker.namesrv}", "--http", f"127.0.0.1:{free_ports()}",
+            "--ready-file", str(tmp_path / "ready"), "--log-level", "warning",
+        ]  # fmt: skip
+        number = 0
+        with sync.Producer("p", broker.namesrv) as producer:
+            for kill in range(KILLS + 1):
+                process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ})
+                deadline = time.monotonic() + 60
+                while not (tmp_path / "ready").exists():
+                    assert process.poll() is None
+                    assert time.monotonic() < deadline
+                    time.sleep(0.02)
+                for _ in range(200):
+                    control = {
+                        "delay.topic": "t",
+                        "delay.after": f"{number % 7 * 50}ms",
+                        "delay.id": f"n{number}",
+                    }
+                    producer.send(Message("orbitmq_delay", b"%d" % number, properties=control))
+                    number += 1
+                if kill < KILLS:
+                    process.send_signal(signal.SIGKILL)
+                    process.wait(30)
+                    (tmp_path / "ready").unlink(missing_ok=True)
+        found = read_all(broker, "t", number)
+        process.terminate()
+        assert process.wait(60) == 0
+        assert not (tmp_path / "ready").exists()
+    assert {one.body for one in found} == {b"%d" % n for n in range(number)}
+    assert len(found) - number <= KILLS * IN_FLIGHT
+    for one in found:
+        assert one.properties["delay.id"] == f"n{one.body.decode()}"
+        assert one.store_timestamp_ms >= int(one.properties["delay.due"])
+
+
+def test_a_full_disk_holds_orders_back_until_there_is_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(serving, "REOPEN_SECONDS", 0.2)
+    with LocalBroker(autoCreateTopicEnable="false") as broker:
+        broker.create_topic("t", queues=1)
+        with (
+            RunningDelay(tmp_path, f"main=rocketmq://{broker.namesrv}") as delay,
+            sync.Producer("p", broker.namesrv) as producer,
+        ):
+
+            def full():
+                raise StoreFull("no space left on device")
+
+            with failpoints.armed_point("delay.write", full), failpoints.armed_point("delay.sync", full):
+                for n in range(5):
+                    control = {"delay.topic": "t", "delay.after": "1ms"}
+                    producer.send(Message("orbitmq_delay", b"%d" % n, properties=control))
+                deadline = time.monotonic() + 30
+                while delay.server.engine is not None:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.01)
+                with pytest.raises(DelayUnavailable, match="no space"):
+                    delay.client.stats()
+            assert sorted(one.body for one in read_all(broker, "t", 5)) == [b"%d" % n for n in range(5)]

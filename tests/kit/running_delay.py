@@ -1,0 +1,72 @@
+"""A delay service in this process, on a free port."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any, Self
+
+from orbitmq.client.delays import DelayClient
+from orbitmq.delay_service.options import DELAY_TABLE
+from orbitmq.delay_service.serving import DelayServer
+from orbitmq.options import Layer
+from orbitmq.server.turn.listener import free_ports
+
+PATIENCE_SECONDS = 60
+
+
+class RunningDelay:
+    """Entered, it has read its sources; `client` asks its API."""
+
+    def __init__(self, data_dir: Path, clusters: str, **options: Any) -> None:
+        given = {
+            "delayDataDir": str(data_dir),
+            "delayClusters": clusters,
+            "delayHttp": f"127.0.0.1:{free_ports()}",
+            **options,
+        }
+        self.settings = DELAY_TABLE.load([Layer("test", given)])
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self.server = DelayServer(self.settings)
+
+    def wait_for(self, coroutine: Any) -> Any:
+        async def limited() -> Any:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                return await coroutine
+
+        return asyncio.run_coroutine_threadsafe(limited(), self._loop).result(PATIENCE_SECONDS + 5)
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.server.address}"
+
+    @property
+    def client(self) -> DelayClient:
+        return DelayClient(self.url)
+
+    def client_with(self, token: str) -> DelayClient:
+        return DelayClient(self.url, token=token)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            self.wait_for(self.server.start())
+            self.wait_for(self.server.ready())
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.wait_for(self.server.stop())
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        if self._thread.is_alive():
+            self._thread.join(PATIENCE_SECONDS)
+        self._loop.close()

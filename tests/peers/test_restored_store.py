@@ -1,0 +1,115 @@
+"""A real etcd whose data folder is put back to an older state: groups go on behind their epochs."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from orbitmq.broker.role.role import Role
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.requests.controller import ControllerElectMaster
+from orbitmq.server.lifecycle.broker_server import BrokerServer
+from orbitmq.testing.local_etcd import LocalEtcd
+from tests.needs import need
+from tests.peers.test_controller_mode import Group, role, two
+from tests.unit.server.ha.test_replication import log_of, until
+
+
+class Backup:
+    """A copy of etcd's folder, and the way back to it."""
+
+    def __init__(self, folder: Path, etcd: LocalEtcd) -> None:
+        self._folder = folder
+        self._etcd = etcd
+
+    def take(self) -> None:
+        self._etcd.signal(signal.SIGTERM)
+        shutil.copytree(self._folder, self._folder.with_name("backup"))
+        self._etcd.start()
+
+    def restore(self) -> None:
+        self._etcd.signal(signal.SIGKILL)
+        self._etcd.wipe()
+        shutil.copytree(self._folder.with_name("backup"), self._folder, dirs_exist_ok=True)
+        self._etcd.start()
+
+
+@pytest.fixture
+async def stored(tmp_path: Path) -> AsyncIterator[tuple[Group, Backup]]:
+    need("etcd")
+    with LocalEtcd(tmp_path / "etcd") as etcd:
+        group = Group(tmp_path, etcd, "/restored")
+        await group.start_controller()
+        try:
+            yield group, Backup(tmp_path / "etcd", etcd)
+        finally:
+            await group.close()
+
+
+async def two_epochs_behind(group: Group, backup: Backup) -> tuple[BrokerServer, BrokerServer]:
+    """Member 1 was master when the backup was made, with member 2 in sync; now 2 is, and 1 has come back."""
+    await two(group)
+    await group.stop_controller()
+    backup.take()
+    await group.start_controller()
+    first, second = group.brokers["one"], group.brokers["two"]
+    await until(lambda: Role.MASTER in (role(first), role(second)))
+    await group.until_in_sync(1, 2)
+    for name, other in (("one", "two"), ("two", "one"), ("one", "two")):
+        if role(group.brokers[name]) is Role.MASTER:
+            await group.stop(name)
+            await until(lambda other=other: role(group.brokers[other]) is Role.MASTER)  # type: ignore[misc]
+            await group.start(name)
+            await group.until_in_sync(1, 2)
+    await group.stop_controller()
+    backup.restore()
+    return group.brokers["one"], group.brokers["two"]
+
+
+async def test_a_group_goes_on_behind_the_epochs_that_its_members_have_had(
+    stored: tuple[Group, Backup],
+) -> None:
+    group, backup = stored
+    first, second = await two_epochs_behind(group, backup)
+    known = max(first.broker.epochs.last, second.broker.epochs.last)
+    assert known >= 3
+    await group.start_controller()
+    async with asyncio.timeout(60):
+        while True:
+            masters = [one for one in (first, second) if role(one) is Role.MASTER]
+            if masters and masters[0].broker.role.epoch > known:
+                break
+            await asyncio.sleep(0.02)
+    assert (await group.send(masters[0], b"of the restored group")).code == ResponseCode.SUCCESS
+    await group.until_in_sync(1, 2)
+    await until(lambda: log_of(first) == log_of(second))
+
+
+async def test_a_member_that_is_away_may_have_more_so_nobody_is_master_without_an_operators_word(
+    stored: tuple[Group, Backup],
+) -> None:
+    group, backup = stored
+    first, second = await two_epochs_behind(group, backup)
+    before = max(first.broker.epochs.last, second.broker.epochs.last)
+    await group.stop("one")
+    await group.start_controller()
+    assert group.controller is not None
+    groups = group.controller.controller.groups
+
+    def is_restored() -> bool:
+        found = groups.get("broker-a")
+        return found is not None and found.is_restored
+
+    await until(is_restored)
+    await until(lambda: role(second) is not Role.MASTER)
+    assert groups.unheard(groups.need("broker-a")) == [1]
+    await group.pool.call(
+        group.controller.address, ControllerElectMaster("DefaultCluster", "broker-a", 2, True)
+    )
+    await until(lambda: role(second) is Role.MASTER)
+    assert second.broker.role.epoch > before
