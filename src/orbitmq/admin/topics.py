@@ -24,6 +24,7 @@ from orbitmq.protocol.requests.topic import (
     GetSystemTopicListFromBroker,
     GetTopicConfig,
     GetTopicStatsInfo,
+    TopicStatsReply,
     UpdateAndCreateTopic,
 )
 from orbitmq.protocol.schema.declare import Void
@@ -247,6 +248,27 @@ async def topic_status(admin: Admin, topic: str) -> dict[MessageQueue, TopicOffs
 
     tables = await admin.each(await admin.brokers_of(topic), ask)
     return dict(sorted((queue, offsets) for table in tables for queue, offsets in table.items()))
+
+
+async def newest_queues(admin: Admin, topic: str, most: int) -> tuple[dict[MessageQueue, TopicOffset], int]:
+    """The queues with the newest messages, the newest first, and the number of the others that have messages.
+
+    OrbitMQ's brokers send no more than these; Apache's send all queues.
+    """
+
+    async def ask(one: BrokerAt) -> TopicStatsReply:
+        return await admin.call(one.address, GetTopicStatsInfo(topic, most))
+
+    replies = await admin.each(await admin.brokers_of(topic), ask)
+    there = [
+        (queue, one)
+        for reply in replies
+        for queue, one in reply.body.offset_table.items()
+        if one.max_offset > one.min_offset
+    ]
+    there.sort(key=lambda found: -found[1].last_update_timestamp)
+    left_out = sum(reply.left_out or 0 for reply in replies)
+    return dict(there[:most]), left_out + max(0, len(there) - most)
 
 
 async def offset_at_time(

@@ -10,7 +10,7 @@ from orbitmq.admin.bodies import BodyBudget
 from orbitmq.admin.messages import MOST_PULLED
 from orbitmq.admin.messages import page as pull_page
 from orbitmq.admin.reading.selection import Selection
-from orbitmq.admin.topics import offset_at_time, topic_status
+from orbitmq.admin.topics import newest_queues, offset_at_time
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.records.compression import DEFAULT_MAX_INFLATED_BYTES
 from orbitmq.protocol.records.message import StoredMessage
@@ -95,13 +95,9 @@ async def newest(
     Raises TopicNotExist.
     """
     addresses = {one.name: one.address for one in await admin.brokers_of(topic)}
-    # An earlier page has chosen its queues: the others, maybe 100,000, are not asked for again.
-    status = await topic_status(admin, topic) if before is None else {}
-    there = [queue for queue in status if status[queue].max_offset > status[queue].min_offset]
-    there = [queue for queue in before or there if queue.broker_name in addresses]
-    if before is None:
-        there.sort(key=lambda queue: -status[queue].last_update_timestamp)
-    chosen = there[:MOST_QUEUES]
+    # An earlier page has chosen its queues: brokers are not asked for them again.
+    status, left_out = ({}, 0) if before is not None else await newest_queues(admin, topic, MOST_QUEUES)
+    chosen = [queue for queue in before or status if queue.broker_name in addresses][:MOST_QUEUES]
     at_once = min(READ_AT_ONCE, max(1, 2 * most // max(1, len(chosen))))
 
     async def begin(queue: MessageQueue) -> _Queue:
@@ -119,7 +115,7 @@ async def newest(
         return one
 
     queues = await admin.each(chosen, begin)
-    page = NewestPage([], {}, len(there) - len(chosen))
+    page = NewestPage([], {}, left_out)
     bodies = BodyBudget(max_body_bytes, INFLATED_BYTES)
     everything = selection is None or selection.is_everything
     budget = most if everything else MOST_LOOKED_AT

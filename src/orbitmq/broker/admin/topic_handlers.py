@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.client.locks import QueueLocks
@@ -229,16 +230,29 @@ def get_system_topic_list(tables: TopicTables, call: Call[GetSystemTopicListFrom
 
 @handlers(GetTopicStatsInfo)
 def get_topic_stats_info(tables: TopicTables, call: Call[GetTopicStatsInfo], now: int) -> Result:
-    """Range and last store time of every queue of a topic."""
-    topic = call.request.topic
+    """Range and last store time of every queue of a topic, or of those with the newest messages."""
+    topic, newest = call.request.topic, call.request.newest
     config = tables.topics.require(topic)
     name, tps = tables.identity.name, tables.stats.put_tps(topic)
-    queue_ids = range(max(config.write_queue_nums, config.read_queue_nums))
+    queue_ids: Sequence[int] = range(max(config.write_queue_nums, config.read_queue_nums))
+    if newest is not None:
+        queue_ids = [one for one in tables.store.queue_ids(topic) if one in queue_ids]
     search = tables.store.search([(topic, queue_id) for queue_id in queue_ids])
 
     def work() -> Generator[None, None, Reply]:
+        chosen, left_out = queue_ids, None
+        if newest is not None:
+            # The log is in the order of time: no message is read to find out when it was stored.
+            places = {}
+            for queue_id in queue_ids:
+                yield
+                if (end := search.max_offset(topic, queue_id)) > search.min_offset(topic, queue_id):
+                    unit = search.unit(topic, queue_id, end - 1)
+                    places[queue_id] = -1 if unit is None else unit[0]
+            chosen = nlargest(newest, places, key=places.__getitem__)
+            left_out = len(places) - len(chosen)
         table = {}
-        for queue_id in queue_ids:
+        for queue_id in chosen:
             yield
             end = max(0, search.max_offset(topic, queue_id))
             table[MessageQueue(topic=topic, broker_name=name, queue_id=queue_id)] = TopicOffset(
@@ -246,7 +260,7 @@ def get_topic_stats_info(tables: TopicTables, call: Call[GetTopicStatsInfo], now
                 max_offset=end,
                 last_update_timestamp=max(0, search.store_time(topic, queue_id, end - 1)) if end > 0 else 0,
             )
-        return TopicStatsReply(body=TopicStatsTable(offset_table=table, topic_put_tps=tps))
+        return TopicStatsReply(body=TopicStatsTable(offset_table=table, topic_put_tps=tps), left_out=left_out)
 
     return off_loop(work(), lambda reply, later: reply, now)
 

@@ -11,7 +11,7 @@ from orbitmq.protocol.bodies.topic import (
     TopicQueueMappingDetail,
 )
 from orbitmq.protocol.requests.client import TopicListReply
-from orbitmq.protocol.schema.declare import MAX_LIST_BYTES, Long, Reply, Request, Void, request
+from orbitmq.protocol.schema.declare import MAX_LIST_BYTES, Long, Reply, Request, Void, request, wire
 
 
 @request(17)
@@ -61,6 +61,8 @@ class TopicStatsReply(Reply):
     """The queues of a topic."""
 
     body: TopicStatsTable
+    left_out: int | None = wire("orbitmqLeftOut", default=None)
+    """Queues with messages that are not in the table; absent if it has all queues."""
 
 
 @request(202)
@@ -68,6 +70,8 @@ class GetTopicStatsInfo(Request[TopicStatsReply]):
     """First and end offsets of the queues of a topic."""
 
     topic: str
+    newest: int | None = wire("orbitmqNewest", default=None)
+    """Gives so many queues: those with the newest messages. Apache's brokers give all, empty ones as well."""
 
 
 @request(215)

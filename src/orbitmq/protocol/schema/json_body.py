@@ -133,6 +133,8 @@ def _int_reader(bits: int) -> Callable[[Any], int]:
     limit = 1 << (bits - 1)
 
     def read_int(value: Any) -> int:
+        if type(value) is int and -limit <= value < limit:  # nearly all
+            return value
         if value is None:
             return 0
         try:

@@ -2,6 +2,7 @@ import pytest
 
 from orbitmq.broker.admin.topic_handlers import CONFIGS_PER_TURN, TEXTS_PER_TURN
 from orbitmq.handling.call import Saved, Wait
+from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.topic import CreateTopicListRequestBody, TopicConfig, TopicFilterType
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -136,6 +137,17 @@ def test_the_range_of_every_queue() -> None:
     assert (rows[1].min_offset, rows[1].max_offset, rows[1].last_update_timestamp) == (0, 0, 0)
     refused = world.refusal(GetTopicStatsInfo("U"))
     assert (refused.code, refused.remark) == (ResponseCode.TOPIC_NOT_EXIST, "topic[U] not exist")
+
+
+def test_the_queues_with_the_newest_messages() -> None:
+    world = World()
+    world.ask(update("T", 8))
+    for queue_id in (5, 2, 7, 5):
+        world.put("T", queue_id, 1)
+    reply = world.ask(GetTopicStatsInfo("T", newest=2))
+    assert [queue.queue_id for queue in reply.body.offset_table] == [5, 7]
+    assert (reply.body.offset_table[MessageQueue("T", "broker-a", 5)].max_offset, reply.left_out) == (2, 1)
+    assert world.ask(GetTopicStatsInfo("T")).left_out is None
 
 
 def test_an_unknown_topic_has_no_config() -> None:
