@@ -25,10 +25,12 @@ from orbitmq import sync
 from orbitmq.client import Message
 from orbitmq.client.delays import DelayClient, DelayUnavailable
 from orbitmq.delay_service.rules.delivery import Delivery, Result, Sent
-from orbitmq.delay_service.rules.intake import Intake, Queue, SourceMessage
+from orbitmq.delay_service.rules.intake import CLUSTER_PREFIX, Intake, Queue, SourceMessage
 from orbitmq.delay_service.rules.lanes import Lanes
-from orbitmq.delay_service.rules.targets import Known
-from orbitmq.delay_service.store.records import Content
+from orbitmq.delay_service.rules.sharing import QUEUE_PREFIX
+from orbitmq.delay_service.rules.targets import Known, Target
+from orbitmq.delay_service.store import keys
+from orbitmq.delay_service.store.records import Content, NameEntry, Pending, encode
 from orbitmq.delay_service.store.store import DelayStore
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing import LocalBroker
@@ -158,8 +160,8 @@ def with_many_waiting(number: int, due: int, per_second: int) -> dict[str, Any]:
         LocalBroker(own_process=True, mappedFileSizeCommitLog=str(256 << 20)) as broker,
         sync.Producer("bench", broker.namesrv) as producer,
     ):
-        for topic in (SOURCE, "orbitmq_delay_dead", "bench", "late"):
-            broker.create_topic(topic, queues=4 if topic != "late" else 1)
+        for topic in (SOURCE, "orbitmq_delay_dead", "bench", "late", "overdue"):
+            broker.create_topic(topic, queues=1 if topic in {"late", "overdue"} else 4)
         service = Service(Path(folder), broker.namesrv)
         began = time.monotonic()
         bytes_of_messages = fill(Path(folder), number, due)
@@ -178,28 +180,56 @@ def with_many_waiting(number: int, due: int, per_second: int) -> dict[str, Any]:
         producer.send_all(cancel_orders(actions))
         found["cancels_per_second"] = round(rate(lambda: count(service, "cancelled"), actions))
         found["memory_at_the_end_mb"] = service.memory_mb
+        found.update(start_after_kill(broker, producer, service))
         service.end()
     return found
 
 
+def start_after_kill(
+    broker: LocalBroker, producer: sync.Producer, service: Service, number: int = 100
+) -> dict[str, Any]:
+    """Seconds from a start after a kill to an open store, and to the last of the messages that came due before."""
+    before = count(service, "scheduled")
+    producer.send_all(orders(number, topic="overdue", at=now_ms() + 3000))
+    wait(lambda: count(service, "scheduled") >= before + number, 60)
+    service.end(signal.SIGKILL)
+    time.sleep(4)
+    began = time.monotonic()
+    found = {"open_after_kill_seconds": round(service.start(), 2)}
+    with sync.PullConsumer("bench", broker.namesrv) as consumer:
+        (queue,) = consumer.queues("overdue")
+        offset = 0
+        while offset < number:
+            offset = consumer.pull(queue, offset, wait_ms=1000).next_offset
+    found["overdue_delivered_seconds"] = round(time.monotonic() - began, 2)
+    return found
+
+
 def fill(folder: Path, number: int, due: int) -> int:
-    """Fills a store without a broker; gives the bytes of names, properties and bodies that wait."""
+    """Fills a store without a broker, one message due after the other; gives the bytes of names, properties
+    and bodies that wait.
+    """
     store = DelayStore(folder)
-    lanes = Lanes(store)
-    intake = Intake(store, lanes, Known({"main": False}, frozenset(), "dead"))
-    queues = [Queue("main", "filled", f"b:{n}") for n in range(4)]
+    changes = store.changes()
+    lane = Lanes(store).of(Target("main", "bench"), changes).number
+    cluster = store.number_of(f"{CLUSTER_PREFIX}main", changes)
+    source = store.number_of(f"{QUEUE_PREFIX}main/filled/b:0", changes)
+    store.write(changes)
     now = now_ms()
+    bodies = os.urandom(1 << 24)
     properties = {"colour": "red"}
     size = 0
     for begin in range(0, number + due, 1000):
-        part = []
+        changes = store.changes()
         for n in range(begin, begin + 1000):
-            after = DAY_MS + n % DAY_MS if n < number else 0
-            control = {"delay.topic": "bench", "delay.after": str(after), "delay.id": f"m{n}"}
-            content = Content(os.urandom(200), properties)
-            part.append(SourceMessage(n, now - 1000, control, content))
-            size += 200 + len(f"m{n}") + len("colourred")
-        intake.take(queues[begin // 1000 % 4], part, part[-1].offset + 1, now)
+            at = now + DAY_MS + n % DAY_MS if n < number else now
+            name, start = f"m{n}", n * 7919 % (len(bodies) - 200)
+            key = keys.pending_key(lane, at, source, n)
+            content = Content(bodies[start : start + 200], properties)
+            changes.add(key, encode(Pending(name, cluster, at, content)))
+            changes.put(keys.name_key(cluster, name), encode(NameEntry(key)))
+            size += 200 + len(name) + len("colourred")
+        store.write(changes)
     store.close()
     return size
 

@@ -86,7 +86,7 @@ def in_seconds(seconds: int, topic: str = "orders", **more):
 
 
 def test_a_delayed_message_comes_as_ddmqs_consumers_know_it(broker, sdk):
-    own = {"p": "1", "carrera_headers": '{"h":"1"}'}
+    own = {"p": "1", "carrera_headers": '{"h":"1"}', "isPressureTraffic": "true"}
     message = in_seconds(1, body=b"\x00\xff", tags="a||b", properties=own)
     answer = sdk.sendDelaySync(message, 0)
     assert (answer.code, answer.msg) == (0, "OK")
@@ -97,6 +97,7 @@ def test_a_delayed_message_comes_as_ddmqs_consumers_know_it(broker, sdk):
     assert came.store_timestamp_ms >= second * 1000
     assert own.items() <= came.properties.items()
     assert came.properties["from_chronos"] == "from_chronos"
+    assert (came.properties["delay.id"], came.properties["delay.occurrence"]) == (UUID, "1")
     assert "delay.ddmq" not in came.properties
 
 

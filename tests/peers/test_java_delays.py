@@ -86,5 +86,5 @@ def test_a_client_of_java_sends_consumes_and_delays(lib, broker, tmp_path):
     assert plain == {"plain|key-1|tag|null|null", "level|null|null|null|null"}
     id = f"{second}-2-{second + 172_800}-0-0-0-0-{UUID}"
     due = sorted(rest for topic, _, rest in came if topic == "due")
-    assert due == [f"ddmq|{id}|b|from_chronos|null", "named|key-2|a|null|java-1"]
+    assert due == [f"ddmq|{id}|b|from_chronos|{UUID}", "named|key-2|a|null|java-1"]
     assert all(int(stored) >= second * 1000 for topic, stored, _ in came if topic == "due")

@@ -497,9 +497,9 @@ def outgoing_content(one: Outgoing) -> Content:
     if one.kind == Kind.REPLY:
         return Content(one.pending.outcome.encode(), delivered_properties(one), 0)
     content = one.pending.content
-    if one.pending.ddmq and one.kind == Kind.MESSAGE:
-        return ddmq.delivered(content, one.pending.ddmq)
     more = delivered_properties(one)
+    if one.pending.ddmq and one.kind == Kind.MESSAGE:
+        content = ddmq.delivered(content, one.pending.ddmq)
     if content.headers is not None:
         # A name that its sender gave as a header is replaced, not added.
         kept = [header for header in content.headers if header[0] not in more]

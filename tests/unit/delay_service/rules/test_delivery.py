@@ -197,4 +197,14 @@ def test_form_of_ddmq_moves_on_with_each_time(world):
     world.intake.take(QUEUE, [SourceMessage(0, world.now, {}, content, order=order, ddmq=text)], 1, world.now)
     world.run(20_000)
     sent = [outgoing_content(one).properties for _, _, one in world.sent]
-    assert sent == [{"x": "1", "KEYS": id, "from_chronos": "from_chronos"} for id in ids]
+    assert sent == [
+        {
+            "x": "1",
+            "KEYS": id,
+            "from_chronos": "from_chronos",
+            "delay.id": "u-u-i-d",
+            "delay.due": f"{second + 3 * n}000",
+            "delay.occurrence": str(n + 1),
+        }
+        for n, id in enumerate(ids)
+    ]
