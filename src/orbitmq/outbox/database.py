@@ -74,7 +74,7 @@ class Link(ABC):
         """
 
     async def once(self, work: Callable[[Connection], T]) -> T:
-        """The result of work in a transaction of its own."""
+        """The result of work that ends the open transaction, or has one of its own."""
         try:
             result = await self.run(work)
             await self.commit()
@@ -108,21 +108,34 @@ class _SyncLink(Link):
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def run(self, work: Callable[[Connection], T]) -> T:
-        def do() -> T:
-            if self._connection is None:
-                self._connection = self._engine.connect()
-                self._connection.execution_options(**_options(self._engine))
-            return work(self._connection)
+        return await self._in_thread(lambda: self._run(work))
 
-        return await self._in_thread(do)
+    def _run(self, work: Callable[[Connection], T]) -> T:
+        if self._connection is None:
+            self._connection = self._engine.connect()
+            self._connection.execution_options(**_options(self._engine))
+        return work(self._connection)
 
     async def commit(self) -> None:
-        def do() -> None:
-            if self._connection is not None:
-                self._connection.commit()
-                self._release()
+        await self._in_thread(self._commit)
 
-        await self._in_thread(do)
+    def _commit(self) -> None:
+        if self._connection is not None:
+            self._connection.commit()
+            self._release()
+
+    async def once(self, work: Callable[[Connection], T]) -> T:
+        """In one go: a program whose event loop waits for SQLite's lock is not waited for here."""
+
+        def do() -> T:
+            try:
+                result = self._run(work)
+                self._commit()
+            finally:
+                self._release()
+            return result
+
+        return await self._in_thread(do)
 
     async def rollback(self) -> None:
         await self._in_thread(self._release)

@@ -260,8 +260,7 @@ class Relay:
             sent = await sending.run(claimed.rows)
             sent.noted.held.extend(claimed.held)
             if not sent.noted.is_empty:
-                await own.run(lambda connection: self._note(connection, sent))
-                await own.commit()
+                await own.once(lambda connection: self._note(connection, sent))
             self._after(sent)
             if sent.fatal is not None:
                 raise sent.fatal

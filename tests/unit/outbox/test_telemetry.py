@@ -14,6 +14,7 @@ from orbitmq import Message, Producer
 from orbitmq.outbox import Outbox, Relay
 from orbitmq.outbox.telemetry import COUNTERS, GAUGES, observe, prometheus_text
 from orbitmq.testing.local_broker import Isolated
+from tests.client.naming import until
 from tests.kit.outbox import states, until_in_database
 
 
@@ -35,9 +36,7 @@ async def test_what_was_sent_and_what_waits_is_counted(
         observe(relay, MeterProvider([reader]))
         async with relay:
             await until_in_database(engine, lambda _: sorted(states(outbox, engine)) == ["parked", "sent"])
-            async with asyncio.timeout(60):
-                while relay.metrics.sent < 1:  # noqa: ASYNC110 - counted after the commit
-                    await asyncio.sleep(0.01)
+            await until(lambda: relay.metrics.sent and relay.metrics.parked)  # counted after the commit
             text = prometheus_text(relay)
             data = reader.get_metrics_data()
     assert data is not None
