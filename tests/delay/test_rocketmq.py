@@ -17,7 +17,7 @@ from orbitmq.client import Message
 from orbitmq.client.delays import DelayClient, DelayRefused, DelayUnavailable
 from orbitmq.delay_service.targets import missing
 from orbitmq.testing import LocalBroker
-from tests.kit.running_delay import RunningDelay
+from tests.kit.running_delay import RunningDelay, until
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +33,6 @@ def delay(broker, tmp_path_factory):
     folder = tmp_path_factory.mktemp("delay")
     with RunningDelay(folder, f"main=rocketmq://{broker.namesrv}") as delay:
         yield delay
-
-
-def wait_for(condition, seconds):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.02)
 
 
 class Reader:
@@ -58,8 +51,8 @@ class Reader:
         self.messages += found
         return self.messages
 
-    def wait(self, number, seconds=30):
-        wait_for(lambda: len(self.read()) >= number, seconds)
+    def wait(self, number):
+        until(lambda: len(self.read()) >= number)
         return self.messages
 
     def close(self):
@@ -151,7 +144,7 @@ def test_a_topic_that_does_not_exist_makes_a_dead_letter(broker, delay, reader, 
     broker.create_topic("orbitmq_delay_dead", queues=1)
     dead = reader("orbitmq_delay_dead")
     delay.client.send_after("nowhere", b"body", "0", id="lost", properties={"x": "1"})
-    (letter,) = dead.wait(1, 60)
+    (letter,) = dead.wait(1)
     assert (letter.body, letter.properties["x"], letter.properties["delay.id"]) == (b"body", "1", "lost")
     assert "nowhere" in letter.properties["delay.reason"]
 

@@ -22,7 +22,7 @@ from orbitmq.delay_service.thrift.codec import SERVICE, interface
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing import LocalBroker
 from tests.kit.class_archives import QUICK_START
-from tests.kit.running_delay import RunningDelay
+from tests.kit.running_delay import RunningDelay, until
 from tests.needs import java
 from tests.peers.machine import jars
 
@@ -63,13 +63,6 @@ def connected(port):
 def sdk(delay, port):
     with connected(port) as client:
         yield client
-
-
-def until(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.02)
 
 
 def read_all(broker, topic, number):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from orbitmq.client.delays import DelayClient
 from orbitmq.delay_service.options import DELAY_TABLE
@@ -14,6 +16,17 @@ from orbitmq.options import Layer
 from orbitmq.server.turn.listener import free_ports
 
 PATIENCE_SECONDS = 60
+
+T = TypeVar("T")
+
+
+def until(found: Callable[[], T], seconds: float = 120) -> T:
+    """What others bring about, once it is there."""
+    deadline = time.monotonic() + seconds
+    while not (value := found()):
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.02)
+    return value
 
 
 class RunningDelay:
