@@ -20,6 +20,7 @@ from orbitmq.proxy.server import ProxyServer
 from orbitmq.proxy.service import SERVICE
 from orbitmq.proxy.wire import messaging_pb2 as pb
 from orbitmq.testing import LocalBroker
+from tests.client.naming import until
 from tests.proxy.bare_client import BareClient
 from tests.proxy.conftest import proxy_before
 
@@ -310,7 +311,7 @@ async def test_one_client_has_so_many_open_calls_and_others_are_served(broker: L
         greedy, modest = BareClient(proxy.address, "greedy"), BareClient(proxy.address, "modest")
         await greedy.settle_in(greedy.consuming(name, name))
         held = asyncio.create_task(greedy.receive(name, name, wait_ms=20_000))
-        await asyncio.sleep(0.5)
+        await until(lambda: proxy.service._open["greedy"] == 2)
         assert (await greedy.send(name, b"x")).status.code == pb.TOO_MANY_REQUESTS
         assert (await modest.send(name, b"x")).status.code == pb.OK
         assert [one.body for one in await held] == [b"x"]
