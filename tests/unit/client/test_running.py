@@ -95,11 +95,18 @@ async def test_a_signal_ends_the_wait() -> None:
 def test_a_signal_ends_the_wait_of_a_blocking_worker() -> None:
     consumer = sync.PushConsumer("billing", f"127.0.0.1:{free_ports()}")
     consumer.subscribe("T", "*", print)
-    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGTERM))
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
+
+    def end(*_: object) -> None:
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # the worker has begun
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.raise_signal(signal.SIGTERM)
+
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
     try:
         assert sync.run(consumer, start_timeout_ms=3_600_000) == 0
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 

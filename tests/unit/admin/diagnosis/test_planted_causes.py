@@ -151,7 +151,7 @@ async def test_a_handler_blocks_the_event_loop(planted: Planted) -> None:
     await planted.send(2)
 
     async def blocks(message: ReceivedMessage) -> None:
-        time.sleep(1.6)  # noqa: ASYNC251 - it is what must not be done
+        time.sleep(2.5)  # noqa: ASYNC251 - it is what must not be done
 
     async with planted.member() as member:
         member.subscribe(planted.name, "*", blocks)

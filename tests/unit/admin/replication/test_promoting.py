@@ -32,8 +32,6 @@ from orbitmq.protocol.requests.topic import AllTopicConfigReply, GetAllTopicConf
 from orbitmq.protocol.schema.declare import Void
 from tests.kit.scripted_admin import Scripted
 
-pytestmark = pytest.mark.timeout(60)
-
 
 class Group:
     """A master and two slaves, of which the second lacks a little; and a name server."""

@@ -17,10 +17,7 @@ from tests.kit.fake_broker import FakeBroker
 LOGGER = "orbitmq.client.handlers"
 
 
-async def test_a_handler_that_blocks_is_named(
-    broker: FakeBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("orbitmq.client.core.loop_watch.TICK_SECONDS", 0.01)
+async def test_a_handler_that_blocks_is_named(broker: FakeBroker, caplog: pytest.LogCaptureFixture) -> None:
     queues = Queues(broker, "T")
     queues.put(b"0", b"1")
     told: list[int] = []
@@ -51,18 +48,17 @@ async def test_a_handler_that_blocks_is_named(
     assert told == [1, 1]
     assert properties["PROP_LOOP_BLOCKED_TIMES"] == "1"
     assert "wait_for_the_bank" in properties["PROP_LOOP_BLOCKED_AT"]
-    assert int(properties["PROP_LOOP_BLOCKED_LONGEST_MS"]) >= 10
+    assert int(properties["PROP_LOOP_BLOCKED_LONGEST_MS"]) >= 1000
 
 
 async def test_a_loop_that_waits_and_a_plain_handler_in_a_thread_block_nothing(
-    broker: FakeBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    broker: FakeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("orbitmq.client.core.loop_watch.TICK_SECONDS", 0.05)
     queues, done = Queues(broker, "T"), list[bytes]()
     queues.put(b"0")
 
     def handle(message: ReceivedMessage) -> None:
-        time.sleep(0.5)
+        time.sleep(1.5)
         done.append(message.body)
 
     with caplog.at_level(logging.WARNING, "orbitmq"):
