@@ -9,8 +9,6 @@ import asyncio
 import os
 
 from orbitmq import Admin, LiteConsumer, Message, Producer, ReceivedMessage
-from orbitmq.admin import groups
-from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 
 SESSIONS = {"session-anna": ["hello", "a table for two", "at eight"], "session-bert": ["hi", "the bill"]}
 
@@ -20,9 +18,7 @@ async def prepare(name_server: str) -> None:
     async with Admin(name_server) as admin:
         attributes = {"message.type": "LITE", "lite.topic.expiration": "60"}
         await admin.create_topic("sessions", attributes=attributes)
-        group = SubscriptionGroupConfig("agents", attributes={"+lite.bind.topic": "sessions"})
-        for master in await admin.masters():
-            await groups.create_group(admin, master.address, group)
+        await admin.create_group("agents", attributes={"lite.bind.topic": "sessions"})
 
 
 async def main() -> None:

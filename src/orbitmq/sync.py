@@ -26,6 +26,7 @@ from orbitmq import admin, client
 from orbitmq.client import shared
 from orbitmq.client.blocking import SyncWrapper, constructor_of, get_background, later, on_loop, waiting
 from orbitmq.client.consumer.consumer import HandlerT
+from orbitmq.client.consumer.group_member import GroupMember
 from orbitmq.client.core.checking import check_number
 from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.serializer import Serializer
@@ -181,22 +182,33 @@ class TransactionProducer(_Sending[client.TransactionProducer]):
         return self.end_transaction(sent, state)
 
 
-@documented(client.PushConsumer)
-class PushConsumer(_Watched[client.PushConsumer]):
-    """`orbitmq.PushConsumer`; messages without a handler come by `for message in consumer`."""
+ConsumerT = TypeVar("ConsumerT", client.PushConsumer, client.LiteConsumer)
 
-    @constructor_of(client.PushConsumer)
-    def __init__(self) -> None: ...
+
+class _Consuming(_Watched[ConsumerT]):
+    """The methods of all members of consumer groups."""
 
     def _start_when_there(self, timeout_ms: float, away: Waiting, asked: asyncio.Event) -> None:
         self._background = get_background()
         self._run(start_when_there(self._core, timeout_ms, away, asked, self))
 
+    hurry = on_loop(GroupMember.hurry)
+    drain = waiting(GroupMember.drain)
+    wait_closed = waiting(GroupMember.wait_closed)
+    close = waiting(GroupMember.close)
+
+
+@documented(client.PushConsumer)
+class PushConsumer(_Consuming[client.PushConsumer]):
+    """`orbitmq.PushConsumer`; messages without a handler come by `for message in consumer`."""
+
+    @constructor_of(client.PushConsumer)
+    def __init__(self) -> None: ...
+
     subscribe = on_loop(client.PushConsumer.subscribe)
     unsubscribe = on_loop(client.PushConsumer.unsubscribe)
     pause = on_loop(client.PushConsumer.pause)
     resume = on_loop(client.PushConsumer.resume)
-    hurry = on_loop(client.PushConsumer.hurry)
 
     @property
     def is_paused(self) -> bool:
@@ -232,12 +244,9 @@ class PushConsumer(_Watched[client.PushConsumer]):
         return subscribed
 
     seek = waiting(client.PushConsumer.seek)
-    drain = waiting(client.PushConsumer.drain)
     ack = waiting(client.PushConsumer.ack)
     retry = waiting(client.PushConsumer.retry)
     reply = waiting(client.PushConsumer.reply)
-    wait_closed = waiting(client.PushConsumer.wait_closed)
-    close = waiting(client.PushConsumer.close)
 
     @property
     def queues(self) -> list[MessageQueue]:
@@ -254,6 +263,22 @@ class PushConsumer(_Watched[client.PushConsumer]):
             yield message
 
 
+@documented(client.LiteConsumer)
+class LiteConsumer(_Consuming[client.LiteConsumer]):
+    """`orbitmq.LiteConsumer`, waiting for every answer."""
+
+    @constructor_of(client.LiteConsumer)
+    def __init__(self) -> None: ...
+
+    subscribe = waiting(client.LiteConsumer.subscribe)
+    unsubscribe = waiting(client.LiteConsumer.unsubscribe)
+
+    @property
+    def lite_topics(self) -> frozenset[str]:
+        """The lite topics that it subscribes to now."""
+        return self._core.lite_topics
+
+
 async def _submitted(
     core: client.Producer, message: Message, queue: MessageQueue | None, sharding_key: str | None
 ) -> Delivery:
@@ -266,7 +291,7 @@ async def _next(messages: AsyncIterator[ReceivedMessage]) -> ReceivedMessage | N
 
 
 def run(
-    *clients: Producer | PushConsumer,
+    *clients: Producer | PushConsumer | LiteConsumer,
     timeout_ms: float | None = None,
     health: str | None = None,
     start_timeout_ms: float = START_TIMEOUT_MS,
@@ -275,8 +300,8 @@ def run(
 
     See `orbitmq.run`. Has to be called in the main thread.
     """
-    check_clients(clients, (Producer, PushConsumer))
-    consumers = [one for one in clients if isinstance(one, PushConsumer)]
+    check_clients(clients, (Producer, _Consuming))
+    consumers = [one for one in clients if isinstance(one, _Consuming)]
     check_number("run", "start_timeout_ms", start_timeout_ms, 0)
     asked = threading.Event()
     away: Waiting = {}
@@ -331,24 +356,6 @@ class PullConsumer(SyncWrapper[client.PullConsumer]):
     committed = waiting(client.PullConsumer.committed)
     commit = waiting(client.PullConsumer.commit)
     close = waiting(client.PullConsumer.close)
-
-
-@documented(client.LiteConsumer)
-class LiteConsumer(_Watched[client.LiteConsumer]):
-    """`orbitmq.LiteConsumer`, waiting for every answer."""
-
-    @constructor_of(client.LiteConsumer)
-    def __init__(self) -> None: ...
-
-    subscribe = waiting(client.LiteConsumer.subscribe)
-    unsubscribe = waiting(client.LiteConsumer.unsubscribe)
-    wait_closed = waiting(client.LiteConsumer.wait_closed)
-    close = waiting(client.LiteConsumer.close)
-
-    @property
-    def lite_topics(self) -> frozenset[str]:
-        """The lite topics that it subscribes to now."""
-        return self._core.lite_topics
 
 
 class Admin(SyncWrapper[admin.Admin]):

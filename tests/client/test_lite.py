@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import signal
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -25,8 +28,10 @@ from orbitmq import (
     Retry,
     TransactionProducer,
     TransactionState,
+    serve,
     sync,
 )
+from orbitmq.cli.app import run as run_command
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.lite import LiteAction, LiteSubscriptionCtlBody, LiteSubscriptionEntry
@@ -325,6 +330,99 @@ def test_the_blocking_consumer_of_lite_topics(broker: LocalBroker) -> None:
         producer.send(Message(PARENT, "x"), lite_topic=name)
         assert came.wait(60)
     assert got == [b"x"]
+
+
+async def test_a_process_of_consumers_ends_when_one_of_them_is_closed(broker: LocalBroker) -> None:
+    group, name, got = lite_group(broker, fresh("g")), fresh("s"), list[bytes]()
+    producer = Producer("p", broker.namesrv)
+
+    async def handle(message: ReceivedMessage) -> None:
+        got.append(message.body)
+        if message.body == b"first":
+            await producer.send(Message(PARENT, "last", lite_topic=name))
+        else:
+            await consumer.close()
+
+    async with Producer("p", broker.namesrv) as other:
+        await other.send(Message(PARENT, "first", lite_topic=name))
+    consumer = LiteConsumer(group, broker.namesrv, topic=PARENT, handler=handle, initial_lite_topics=[name])
+    assert await serve(consumer, producer, timeout_ms=60_000) == 0
+    assert got == [b"first", b"last"]
+    with pytest.raises(InvalidArgument, match="initial_lite_topics: a lite topic has letters, digits"):
+        LiteConsumer(group, topic=PARENT, handler=handle, initial_lite_topics=["a b"])
+
+
+async def test_operators_see_lite_topics_their_clients_and_the_backlog(
+    broker: LocalBroker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    group, names = fresh("g"), [fresh("s"), fresh("s")]
+    came, blocked = asyncio.Event(), asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        came.set()
+        await blocked.wait()
+
+    async def ask(*arguments: str, code: int = 0) -> Any:
+        capfd.readouterr()
+        command = ["admin", *arguments, "--namesrv", broker.namesrv, "--json"]
+        assert await asyncio.to_thread(run_command, command) == code
+        captured = capfd.readouterr()
+        return json.loads(captured.out) if code == 0 else captured.err
+
+    await ask("group", "create", group, "--attribute", f"lite.bind.topic={PARENT}")
+    async with (
+        Producer("p", broker.namesrv) as producer,
+        LiteConsumer(
+            group, broker.namesrv, topic=PARENT, handler=handle, initial_lite_topics=names
+        ) as consumer,
+    ):
+        for name in (names[0], names[0], names[1]):
+            await producer.send(Message(PARENT, "x"), lite_topic=name)
+        await came.wait()
+        [row] = await ask("lite", "brokers")
+        assert row["lightQueues"] >= 2
+        assert row["subscriptions"] >= 2
+        assert row["parents"][PARENT] == -1
+        assert group in row["groups"]
+        [row] = await ask("lite", "parent", PARENT)
+        assert (row["expirationMinutes"], group in row["groups"]) == (-1, True)
+        assert row["liteTopics"] >= 2
+        [row] = await ask("lite", "topic", PARENT, names[0])
+        assert (row["minOffset"], row["maxOffset"], row["sharding"]) == (0, 2, True)
+        assert row["subscribers"] == [f"{consumer.client_id} ({group})"]
+        [row] = await ask("lite", "client", group, consumer.client_id)
+        assert (row["liteTopics"], row["names"]) == (2, sorted(names))
+        [row] = await ask("lite", "client", group, "nobody")
+        assert row["liteTopics"] == -1
+        rows = await ask("lite", "lag", group)
+        assert [(row["liteTopic"], row["lag"]) for row in rows] == [(names[0], 2), (names[1], 1)]
+        assert rows[0]["oldest"] > 0
+        [row] = await ask("lite", "lag", group, names[0])
+        assert (row["brokerOffset"], row["consumerOffset"], row["lag"]) == (2, 0, 2)
+        [row] = await ask("lite", "lag", group, "unheard-of")
+        assert row["lag"] is None
+        assert (await ask("lite", "dispatch", group))["group"] == group
+        blocked.set()
+    assert "TOPIC_NOT_EXIST: No topic route info" in await ask("lite", "parent", "unheard-of", code=1)
+    said = await ask("lite", "lag", "unheard-of", code=1)
+    assert "orbitmq admin group create unheard-of --attribute lite.bind.topic=TOPIC" in said
+
+
+def test_a_blocking_process_ends_by_a_signal_and_says_that_a_handler_was_cut_short(
+    broker: LocalBroker,
+) -> None:
+    group, name, main = lite_group(broker, fresh("g")), fresh("s"), threading.get_ident()
+
+    async def handle(message: ReceivedMessage) -> None:
+        signal.pthread_kill(main, signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    with sync.Producer("p", broker.namesrv) as producer:
+        producer.send(Message(PARENT, "x"), lite_topic=name)
+    consumer = sync.LiteConsumer(
+        group, broker.namesrv, topic=PARENT, handler=handle, initial_lite_topics=[name]
+    )
+    assert sync.run(consumer, timeout_ms=10) == 1
 
 
 async def test_a_consumer_goes_on_when_a_broker_that_crashed_is_back(broker: LocalBroker) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from orbitmq.admin.admin import Admin, BrokerAt
@@ -87,6 +87,7 @@ async def create_group_on_masters(
     enabled: bool | None = None,
     broadcast: bool | None = None,
     orderly: bool | None = None,
+    attributes: Mapping[str, str] | None = None,
     cluster: str | None = None,
     broker: str | None = None,
 ) -> list[str]:
@@ -94,15 +95,16 @@ async def create_group_on_masters(
 
     `max_retries` (16) are deliveries after the first one before a message is a dead letter,
     `retry_queues` (1) queues of the retry topic; `enabled` lets the group consume, `broadcast` allows
-    broadcasting members, `orderly` is for groups that pop in order. If the group exists, only the given
-    settings change.
+    broadcasting members, `orderly` is for groups that pop in order. `attributes` are Apache's, such as
+    `lite.bind.topic`. If the group exists, only the given settings change.
     """
     given = zip(SETTINGS.values(), (max_retries, retry_queues, enabled, broadcast, orderly), strict=True)
     changes: dict[str, int] = {name: value for name, value in given if value is not None}
+    signed = {f"+{name}": value for name, value in (attributes or {}).items()}
     masters = await admin.masters(cluster, broker)
     for one in masters:
         present = (await groups_on(admin, one.address)).get(group) or SubscriptionGroupConfig(group)
-        await create_group(admin, one.address, replace(present, attributes={}, **changes))  # type: ignore[arg-type]
+        await create_group(admin, one.address, replace(present, attributes=signed, **changes))  # type: ignore[arg-type]
     return [one.name for one in masters]
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, Protocol
 
-from orbitmq.client.consumer.consumer import PushConsumer
+from orbitmq.client.consumer.group_member import GroupMember
 from orbitmq.client.core.checking import check_number, shown
 from orbitmq.client.core.errors import InvalidArgument
 from orbitmq.client.producer.producer import Producer
@@ -45,7 +45,7 @@ Waiting = dict[Watched, Exception]
 
 
 def run(
-    *clients: Producer | PushConsumer,
+    *clients: Producer | GroupMember,
     timeout_ms: float | None = None,
     health: str | None = None,
     start_timeout_ms: float = START_TIMEOUT_MS,
@@ -69,17 +69,17 @@ def run(
 
 
 async def serve(
-    *clients: Producer | PushConsumer,
+    *clients: Producer | GroupMember,
     timeout_ms: float | None = None,
     health: str | None = None,
     start_timeout_ms: float = START_TIMEOUT_MS,
 ) -> int:
     """`run`, for programs with an event loop of their own."""
-    check_clients(clients, (Producer, PushConsumer))
+    check_clients(clients, (Producer, GroupMember))
     check_number("run", "start_timeout_ms", start_timeout_ms, 0)
     away: Waiting = {}
     producers = [client for client in clients if isinstance(client, Producer)]
-    consumers = [client for client in clients if isinstance(client, PushConsumer)]
+    consumers = [client for client in clients if isinstance(client, GroupMember)]
     asked, urged = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -114,7 +114,7 @@ async def serve(
 
 
 async def start_when_there(
-    consumer: PushConsumer,
+    consumer: GroupMember,
     timeout_ms: float,
     away: Waiting,
     asked: asyncio.Event,

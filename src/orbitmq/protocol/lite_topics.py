@@ -7,6 +7,7 @@ named after the topic which its messages are sent to, its parent: `%LMQ%$parent$
 
 from __future__ import annotations
 
+from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.names import (
     DLQ_PREFIX,
     INNER_MULTI_DISPATCH,
@@ -19,6 +20,8 @@ from orbitmq.protocol.names import (
 )
 from orbitmq.protocol.records.properties_cy import find_property
 
+BIND_TOPIC = "lite.bind.topic"
+"""Attribute of a group: the parent whose lite topics its members consume."""
 MAX_LMQ_BYTES = 255
 """The name becomes the name of a folder."""
 MAX_LMQS = 64
@@ -27,6 +30,11 @@ _NAMES_MARK = INNER_MULTI_DISPATCH.encode() + b"\x01"
 _OFFSET_MARK = INNER_MULTI_QUEUE_OFFSET.encode() + b"\x01"
 _NOT_DISPATCHED = (RETRY_PREFIX, DLQ_PREFIX, SYSTEM_TOPIC_PREFIX)
 """Topics whose records are copies: what they say of light queues is said of the record they were made of."""
+
+
+def bound_topic(group: SubscriptionGroupConfig | None) -> str | None:
+    """The parent that a lite group is bound to; None for any other group."""
+    return None if group is None else group.attributes.get(BIND_TOPIC)
 
 
 def lite_queue(parent: str, lite_topic: str) -> str:

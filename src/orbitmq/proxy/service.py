@@ -17,13 +17,13 @@ import grpc.aio
 
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.lite_topics import bound_topic
 from orbitmq.proxy.access import Access
 from orbitmq.proxy.checks import group_name, topic_name
 from orbitmq.proxy.clients import Clients
 from orbitmq.proxy.cluster import Cluster
 from orbitmq.proxy.context import Caller, read_caller
 from orbitmq.proxy.errors import OK, ProxyRefused, status_of
-from orbitmq.proxy.lite.rules import parent_of
 from orbitmq.proxy.lite.subscriptions import LiteSubscriptions
 from orbitmq.proxy.offsets import Offsets
 from orbitmq.proxy.options import ProxySettings
@@ -155,7 +155,7 @@ class Service:
         route = await self._cluster.route(topic)
         config = await self._cluster.group(group)
         # Lite topics are read from a broker as a whole, also in order.
-        fifo = config.consume_message_orderly and parent_of(config) is None
+        fifo = config.consume_message_orderly and bound_topic(config) is None
         found = assignments(topic, route, self._endpoints(request.endpoints), fifo=fifo)
         return pb.QueryAssignmentResponse(status=OK, assignments=found)
 

@@ -8,11 +8,12 @@ from orbitmq.options import Layer
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.handles.lite import LiteAnswer
 from orbitmq.protocol.handles.pop import BadHandle, PopHandle
+from orbitmq.protocol.lite_topics import bound_topic
 from orbitmq.protocol.records.hashing import consistent_place
 from orbitmq.protocol.requests.lite import LiteReply
 from orbitmq.proxy.checks import check_lite_topic
 from orbitmq.proxy.errors import ProxyRefused
-from orbitmq.proxy.lite.rules import check_kind, parent_of, quota_of, subscription_body
+from orbitmq.proxy.lite.rules import check_kind, quota_of, subscription_body
 from orbitmq.proxy.messages import received_message, sent_properties, type_of
 from orbitmq.proxy.options import PROXY_TABLE
 from orbitmq.proxy.receipts import read_handle
@@ -48,7 +49,7 @@ def test_names_have_letters_digits_and_few_signs(name: str) -> None:
 
 
 def test_groups_are_for_clients_of_their_kind_and_say_their_quota() -> None:
-    assert (parent_of(LITE), parent_of(PLAIN), quota_of(LITE), quota_of(PLAIN)) == ("P", None, 7, 2000)
+    assert (bound_topic(LITE), bound_topic(PLAIN), quota_of(LITE), quota_of(PLAIN)) == ("P", None, 7, 2000)
     huge = SubscriptionGroupConfig("G", attributes={"lite.sub.client.quota": str(2**40)})
     assert quota_of(huge) == 2**31 - 1
     for kind in (pb.LITE_PUSH_CONSUMER, pb.LITE_SIMPLE_CONSUMER):

@@ -6,7 +6,7 @@ import heapq
 from dataclasses import dataclass
 
 from orbitmq.broker.lite.events import LiteEvents
-from orbitmq.broker.lite.groups import bound_topic, expiration_minutes, is_lite
+from orbitmq.broker.lite.groups import expiration_minutes, is_lite
 from orbitmq.broker.lite.pops import LitePops
 from orbitmq.broker.lite.subscriptions import LiteSubscriptions
 from orbitmq.broker.metadata.groups import GroupTable
@@ -29,7 +29,7 @@ from orbitmq.protocol.bodies.lite import (
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.lite_topics import lite_parts, lite_queue
+from orbitmq.protocol.lite_topics import bound_topic, lite_parts, lite_queue
 from orbitmq.protocol.names import LITE_PREFIX
 from orbitmq.protocol.requests.lite import (
     BrokerLiteInfoReply,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from orbitmq.broker.lite.groups import bound_topic, expiration_minutes
+from orbitmq.broker.lite.groups import expiration_minutes
 from orbitmq.broker.lite.options import LiteOptions
 from orbitmq.broker.lite.pops import LitePops
 from orbitmq.broker.lite.subscriptions import LiteSubscriptions
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
-from orbitmq.protocol.lite_topics import lite_parts, lite_queue
+from orbitmq.protocol.lite_topics import bound_topic, lite_parts, lite_queue
 from orbitmq.protocol.names import LITE_PREFIX
 from orbitmq.store import MessageStore
 

@@ -7,13 +7,6 @@ from collections.abc import Mapping
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.topic import TopicConfig
 
-BIND_TOPIC = "lite.bind.topic"
-
-
-def bound_topic(group: SubscriptionGroupConfig | None) -> str | None:
-    """The parent that a lite group is bound to; None for any other group."""
-    return None if group is None else group.attributes.get(BIND_TOPIC)
-
 
 def is_exclusive(group: SubscriptionGroupConfig | None) -> bool:
     """True if a lite topic has one member of the group at a time, the last one that has asked for it."""

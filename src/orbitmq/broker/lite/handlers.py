@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from orbitmq.broker.client.outbox import Outbox
 from orbitmq.broker.lite.changes import SubscriptionChanges
 from orbitmq.broker.lite.events import LiteEvents, held_key
-from orbitmq.broker.lite.groups import bound_topic, is_lite
+from orbitmq.broker.lite.groups import is_lite
 from orbitmq.broker.lite.pops import LitePopped, LitePops, LiteWish
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
@@ -25,6 +25,7 @@ from orbitmq.protocol.codes import PERM_READ, ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.handles.pop import ORDER_REVIVE_QUEUE
 from orbitmq.protocol.help_pages import UNKNOWN_TOPICS
+from orbitmq.protocol.lite_topics import bound_topic
 from orbitmq.protocol.requests.lite import LiteReply, LiteSubscriptionCtl, PopLiteMessage
 from orbitmq.protocol.schema.declare import Void
 

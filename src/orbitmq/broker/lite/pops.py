@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from orbitmq.broker.lite.events import LiteEvents
-from orbitmq.broker.lite.groups import bound_topic, is_exclusive
+from orbitmq.broker.lite.groups import is_exclusive
 from orbitmq.broker.lite.subscriptions import LiteClient, LiteSubscriptions
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.offset.offsets import OffsetTable
@@ -19,7 +19,7 @@ from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.handles.pop import ORDER_REVIVE_QUEUE, PopHandle
-from orbitmq.protocol.lite_topics import lite_queue, lmq_places
+from orbitmq.protocol.lite_topics import bound_topic, lite_queue, lmq_places
 from orbitmq.protocol.records.message_cy import decode_records
 from orbitmq.store import GetStatus, MessageStore
 from orbitmq.store.log.messages import Cold

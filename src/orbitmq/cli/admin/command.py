@@ -23,6 +23,7 @@ SUBJECTS = {
     "ha": "Masters and slaves",
     "topic": "Topics",
     "group": "Consumer groups and their progress",
+    "lite": "Lite topics, their groups and clients",
     "message": "Look up messages",
     "delay": "Messages that wait in brokers (those of the delay service: orbitmq delay)",
     "transaction": "Half messages without a decision",

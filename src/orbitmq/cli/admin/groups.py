@@ -18,7 +18,7 @@ from orbitmq.admin.groups import (
 )
 from orbitmq.admin.output import Done, Rows, columns
 from orbitmq.admin.progress import NoOffsets, group_summaries, live_progress
-from orbitmq.cli.admin.command import cluster_flags, command, confirm, yes_flag
+from orbitmq.cli.admin.command import assigned, cluster_flags, command, confirm, yes_flag
 from orbitmq.plurals import counted
 from orbitmq.protocol.remoting.versions import version_name
 
@@ -64,7 +64,12 @@ def _name(value: object) -> str:
     return getattr(value, "name", "-")
 
 
-@command("group", "create", "orbitmq admin group create billing --max-retries 3")
+@command(
+    "group",
+    "create",
+    "orbitmq admin group create billing --max-retries 3\n"
+    "orbitmq admin group create agents --attribute lite.bind.topic=sessions",
+)
 @click.argument("group")
 @click.option(
     "--max-retries",
@@ -81,10 +86,11 @@ def _name(value: object) -> str:
     "--broadcast/--no-broadcast", default=None, help="Allow broadcast consumption, or not. [default: yes]"
 )
 @click.option("--orderly/--no-orderly", default=None, help="Consume in order, or not. [default: no]")
+@click.option("--attribute", "attributes", metavar="NAME=VALUE", multiple=True, help="Repeatable.")
 @cluster_flags
-async def show_create(admin: Admin, group: str, **settings: Any) -> Done:
+async def show_create(admin: Admin, group: str, attributes: tuple[str, ...], **settings: Any) -> Done:
     """Create GROUP on all masters. If it exists, only the given settings change."""
-    names = await create_group_on_masters(admin, group, **settings)
+    names = await create_group_on_masters(admin, group, attributes=assigned(attributes), **settings)
     return Done(f"group {group} is on {', '.join(names)}", {"group": group, "brokers": names})
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from orbitmq.client.consumer.assignment import Assignment, filters_of, offsets_of, sharing_of
-from orbitmq.client.consumer.closing import Closers
 from orbitmq.client.consumer.consuming import ConcurrentConsumption, Consumption, Handling
 from orbitmq.client.consumer.context import ConsumerContext, Subscription
+from orbitmq.client.consumer.group_member import GroupMember
 from orbitmq.client.consumer.iterating import Messages, check_iterable
 from orbitmq.client.consumer.local_offsets import LocalOffsetTable
 from orbitmq.client.consumer.offsets import OffsetTable
@@ -30,27 +28,22 @@ from orbitmq.client.consumer.retention import dead_letter_retention_ms
 from orbitmq.client.consumer.stats import SLOT_MS
 from orbitmq.client.consumer.subscribing import Asked
 from orbitmq.client.core.background import Kept
-from orbitmq.client.core.calling import waiting_task
 from orbitmq.client.core.checking import check_number, check_queue
 from orbitmq.client.core.errors import InvalidArgument, NotRunning
 from orbitmq.client.core.handlers import BackgroundHandler, BatchHandler, Handler, Reply, Retry
 from orbitmq.client.core.instance import ClientInstance, now_ms
 from orbitmq.client.core.message import ReceivedMessage
-from orbitmq.client.core.names import INNER_PRODUCER_GROUP
 from orbitmq.client.core.namespaces import wrap
 from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.options import ConsumerOptions
 from orbitmq.client.core.serializer import Serializer
 from orbitmq.client.core.subscription import Sql, Wanted, check_filter, subscription
-from orbitmq.client.trace.tracing import Tracer
 from orbitmq.net.connection import Connection
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel, SubscriptionData
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import NoPermission, OrbitError
 from orbitmq.protocol.names import retry_topic
 from orbitmq.protocol.remoting.command import Command
-
-log = logging.getLogger(__name__)
 
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
@@ -62,7 +55,7 @@ for too long."""
 
 @documented()
 @dataclass(eq=False)
-class PushConsumer(ConsumerOptions):
+class PushConsumer(GroupMember, ConsumerOptions):
     """A member of a consumer group.
 
         async def handle(message: ReceivedMessage) -> None:
@@ -85,17 +78,10 @@ class PushConsumer(ConsumerOptions):
         self._subscriptions: dict[str, Subscription] = {}
         self._paused = False
         self._paused_queues: set[MessageQueue] = set()
-        self._session: ConsumerContext | None = None
         self._assignment: Assignment | None = None
         self._consumption: Consumption | None = None
-        self._handling: Handling | None = None
         self._serving: Serving | None = None
         self._rebalancing: Kept | None = None
-        self._closing: asyncio.Task[None] | None = None
-        self._closers = Closers()
-        self._hurried = asyncio.Event()
-        self._cut_short = False
-        self._closed = asyncio.Event()
 
     # Subscribing.
 
@@ -263,62 +249,41 @@ class PushConsumer(ConsumerOptions):
 
     # Life.
 
-    async def start(self) -> Self:
-        """Joins the group, and takes its share of the queues as far as that is possible now.
-
-        `async with` does so. Raises NoNameServer where none of the name servers answers, BrokerRefused where
-        a broker cannot read an expression that was subscribed to, NoPermission where one does not let this
-        user consume.
-        """
-        if self._session is not None:
-            raise NotRunning("a consumer is started once: make another one")
-        instance = ClientInstance(
-            self,
-            await self.own_ip(),
-            producer_groups=[INNER_PRODUCER_GROUP],
-            consumers=self._consumer_data,
-            on_requests=self._on_requests,
-            on_route_change=self._on_route_change,
-            on_error=self._on_error,
-            on_recovered=self._on_recovered,
+    def _new_session(self, instance: ClientInstance) -> ConsumerContext:
+        session = ConsumerContext(
+            self, instance, self._subscriptions, self._offset_table(instance), paused=self._paused
         )
-        offsets = self._offset_table(instance)
-        session = ConsumerContext(self, instance, self._subscriptions, offsets, paused=self._paused)
         session.paused_queues = self._paused_queues
-        try:
-            await self._check_topics(instance)
-        except BaseException:
-            await instance.close()
-            raise
-        if self.trace:
-            session.tracer = Tracer(self, instance, "CONSUME")
-            session.tracer.start()
-        assignment, consumption = self._join(session)
-        instance.start()
-        session.watch.start()
+        return session
+
+    def _offset_table(self, instance: ClientInstance) -> OffsetTable:
+        if self.broadcasting:
+            return LocalOffsetTable(instance, self.group, Path(self.local_offsets_folder).expanduser())
+        return OffsetTable(instance, self.group)
+
+    async def _prepare(self, session: ConsumerContext, handling: Handling) -> None:
+        """Looks up the routes of all topics, and has brokers read the expressions."""
+        for topic, subscribed in list(self._subscriptions.items()):
+            await session.instance.routes.refresh(topic)
+            await check_filter(session.instance, self.group, subscribed.data)
+
+    async def _begin(self, session: ConsumerContext, handling: Handling) -> None:
+        assignment, consumption = self._join(session, handling)
         consumption.start()
         for subscribed in list(self._subscriptions.values()):
             self._start_background_of(subscribed)
-        await self._first_pass(instance, assignment)
+        await self._first_pass(session.instance, assignment)
         for error in session.errors.values():
             if isinstance(error, NoPermission):
                 await self.close()
                 raise error
-        return self
 
-    async def _check_topics(self, instance: ClientInstance) -> None:
-        """Looks up the routes of all topics, and has brokers read the expressions."""
-        for topic, subscribed in list(self._subscriptions.items()):
-            await instance.routes.refresh(topic)
-            await check_filter(instance, self.group, subscribed.data)
-        if self._closed.is_set():
-            raise NotRunning("the consumer was closed before it had started")
-
-    def _join(self, session: ConsumerContext) -> tuple[Assignment, ConcurrentConsumption | LockedConsumption]:
-        """Makes the parts that consume; from now on the consumer counts as started."""
+    def _join(
+        self, session: ConsumerContext, handling: Handling
+    ) -> tuple[Assignment, ConcurrentConsumption | LockedConsumption]:
+        """Makes the parts that consume."""
         locks = QueueLocks(session) if self.in_order else None
         assignment = Assignment(session, locks)
-        handling = Handling(session)
         consumption: ConcurrentConsumption | LockedConsumption
         if locks is not None:
             kind = OrderedConsumption if self.ordered else KeyOrderedConsumption
@@ -331,8 +296,7 @@ class PushConsumer(ConsumerOptions):
                 "messages handled for too long",
             )
         assignment.feed(consumption)
-        self._session, self._assignment = session, assignment
-        self._consumption, self._handling = consumption, handling
+        self._assignment, self._consumption = assignment, consumption
         self._serving = Serving(session, assignment, handling)
         return assignment, consumption
 
@@ -353,109 +317,19 @@ class PushConsumer(ConsumerOptions):
             await self.close(0)
             raise
 
-    def _offset_table(self, instance: ClientInstance) -> OffsetTable:
-        if self.broadcasting:
-            return LocalOffsetTable(instance, self.group, Path(self.local_offsets_folder).expanduser())
-        return OffsetTable(instance, self.group)
+    async def _stop(self) -> None:
+        if self._rebalancing is not None:
+            self._rebalancing.cancel()
+        if self._assignment is not None:
+            await self._assignment.close()
 
-    async def close(self, timeout_ms: float | None = None) -> None:
-        """Leaves the group: no message is handed out any more, those being handled are waited for.
-
-        Handlers that have not ended after `timeout_ms` (`close_timeout_ms`) are cancelled; plain functions
-        go on in their threads, but what they handle counts as not handled. Then offsets are committed and
-        every connection is closed. Nothing connects afterwards. May be called more than once.
-        """
-        if timeout_ms is not None:
-            check_number(f"{type(self).__name__}.close", "timeout_ms", timeout_ms, 0)
-        if self._session is None:
-            self._closed.set()
-            return
-        if self._closed.is_set():
-            return
-        self._session.instance.check_loop()
-        self._closers.add(waiting_task())
-        if self._closing is None:
-            wait_ms = self.close_timeout_ms if timeout_ms is None else timeout_ms
-            self._closing = asyncio.create_task(self._close(wait_ms), name="close")
-        await asyncio.shield(self._closing)
-
-    async def _close(self, timeout_ms: float) -> None:
-        session, assignment, consumption = self._session, self._assignment, self._consumption
-        assert session is not None
-        assert assignment is not None
-        assert consumption is not None
-        try:
-            if self._rebalancing is not None:
-                self._rebalancing.cancel()
-            await assignment.close()
-            try:
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await self._finished(consumption)
-            except TimeoutError:
-                self._cut_short = True
-                log.warning("%s: handlers did not end within %d ms and are cancelled", self.group, timeout_ms)
-            await consumption.close(self._closers)
+    async def _settle(self) -> None:
+        assignment, consumption = self._assignment, self._consumption
+        if assignment is not None:
             await assignment.commit(confirmed=True)
             assignment.report_revoked(assignment.queues)
-            if isinstance(consumption, LockedConsumption):
-                await consumption.unlock_all()
-            if self._handling is not None:
-                self._handling.close()
-            if session.tracer is not None:
-                await session.tracer.close()
-        finally:
-            session.watch.stop()
-            await session.instance.close()
-            self._closed.set()
-
-    async def _finished(self, consumption: Consumption) -> None:
-        """Returns when handlers have ended. Raises TimeoutError where somebody hurries."""
-        finishing = asyncio.create_task(consumption.finish(self._closers), name="handlers end")
-        hurried = asyncio.create_task(self._hurried.wait(), name="close hurries")
-        try:
-            await asyncio.wait([finishing, hurried], return_when=asyncio.FIRST_COMPLETED)
-            if not finishing.done():
-                raise TimeoutError
-            await finishing
-        finally:
-            finishing.cancel()
-            hurried.cancel()
-
-    async def drain(self, timeout_ms: float | None = None) -> bool:
-        """Closes, and says whether every handler ended in time; messages of those that did not come again."""
-        await self.close(timeout_ms)
-        return not self._cut_short
-
-    def hurry(self) -> None:
-        """Cancels the handlers that `close` is waiting for."""
-        self._hurried.set()
-
-    async def wait_closed(self) -> None:
-        """Returns when the consumer has been closed."""
-        await self._closed.wait()
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    # Health.
-
-    @property
-    def healthy(self) -> bool:
-        """True if it runs and nothing fails at present: pulls, heartbeats, routes, sharing, offsets.
-
-        A handler that raises does not make a consumer unhealthy.
-        """
-        return self._session is not None and self._closing is None and not self._session.errors
-
-    @property
-    def errors(self) -> Mapping[str, Exception]:
-        """Failures at present, by subject; empty when all is well."""
-        return dict(self._session.errors) if self._session is not None else {}
+        if isinstance(consumption, LockedConsumption):
+            await consumption.unlock_all()
 
     @property
     def queues(self) -> list[MessageQueue]:
@@ -464,19 +338,6 @@ class PushConsumer(ConsumerOptions):
             return []
         own = retry_topic(self.group)
         return sorted(queue for queue in self._assignment.queues if queue.topic != own)
-
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know it. Raises NotRunning before the start."""
-        return self._running().instance.client_id
-
-    def _running(self) -> ConsumerContext:
-        if self._session is None:
-            raise NotRunning("the consumer has not been started: use `async with`, or start()")
-        if self._closing is not None:
-            raise NotRunning("the consumer is closed")
-        self._session.instance.check_loop()
-        return self._session
 
     # Messages without a handler.
 
@@ -549,14 +410,6 @@ class PushConsumer(ConsumerOptions):
         if self._assignment is not None and self._session is not None:
             self._session.instance.send_heartbeat_soon()
             self._assignment.wake.set()
-
-    def _on_error(self, subject: str, error: Exception) -> None:
-        if self._session is not None:
-            self._session.errors[subject] = error
-
-    def _on_recovered(self, subject: str) -> None:
-        if self._session is not None:
-            self._session.errors.pop(subject, None)
 
     async def _remember_stats(self) -> None:
         if self._session is not None:

@@ -265,8 +265,6 @@ class ConsumerOptions(ClientOptions):
     on_revoked: Callable[[list[MessageQueue]], object] | None = None
     """Called with the queues that were taken from this member, once their offsets are committed, and with all
     queues on close. Neither callback may block."""
-    close_timeout_ms: int = 30_000
-    """Time that `close` waits for handlers before it cancels them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -330,7 +328,6 @@ class ConsumerOptions(ClientOptions):
         check_within(self, "persist_consumer_offset_interval_ms", 10, 3_600_000)
         check_within(self, "rebalance_interval_ms", 10, 3_600_000)
         check_within(self, "consume_timeout_ms", 1, 2**31 - 1)
-        check_within(self, "close_timeout_ms", 0, 2**31 - 1)
         check_within(self, "max_reconsume_times", -1, 2**31 - 1)
         check_within(self, "suspend_current_queue_time_ms", 10, 30_000)
 

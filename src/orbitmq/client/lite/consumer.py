@@ -5,29 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from types import TracebackType
-from typing import Self
 
-from orbitmq.client.consumer.closing import Closers
 from orbitmq.client.consumer.consuming import Handling
 from orbitmq.client.consumer.context import ConsumerContext, Subscription
+from orbitmq.client.consumer.group_member import GroupMember
 from orbitmq.client.consumer.offsets import OffsetTable
-from orbitmq.client.core.calling import is_async, waiting_task
-from orbitmq.client.core.checking import check_number, check_within
+from orbitmq.client.core.calling import is_async
+from orbitmq.client.core.checking import check_within
 from orbitmq.client.core.dead_letter_policy import DeadLetterPolicy
-from orbitmq.client.core.errors import NotRunning
 from orbitmq.client.core.handlers import Handler
 from orbitmq.client.core.instance import ClientInstance, now_ms
-from orbitmq.client.core.names import INNER_PRODUCER_GROUP
 from orbitmq.client.core.namespaces import wrap
 from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.options import ClientOptions, ConsumerOptions
 from orbitmq.client.core.subscription import subscription
 from orbitmq.client.lite.popping import LiteConsumption
-from orbitmq.client.lite.subscribing import LiteSubscriptions
-from orbitmq.client.trace.tracing import Tracer
+from orbitmq.client.lite.subscribing import LiteSubscriptions, check_lite_topics
 from orbitmq.net.connection import Connection
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
 from orbitmq.protocol.codes import ResponseCode
@@ -44,7 +39,7 @@ SYNC_AGAIN_SECONDS = 1.0
 
 @documented()
 @dataclass(eq=False)
-class LiteConsumer(ClientOptions):
+class LiteConsumer(GroupMember):
     """A member of a group that consumes lite topics, for sessions, conversations and streams of requests.
 
         async def handle(message: ReceivedMessage) -> None:
@@ -67,6 +62,8 @@ class LiteConsumer(ClientOptions):
     """The topic whose lite topics are consumed."""
     handler: Handler
     """An async function, or a plain one, which runs in a thread. Its results are those of PushConsumer's."""
+    initial_lite_topics: Sequence[str] = ()
+    """Lite topics that it subscribes to as it starts; `subscribe` adds others."""
     concurrency: int = 20
     """Maximum of lite topics whose messages are handled at the same time."""
     max_lite_topics: int = 2000
@@ -88,8 +85,6 @@ class LiteConsumer(ClientOptions):
     on_unsubscribed: Callable[[str], object] | None = None
     """Called on the event loop with a lite topic that a broker has given to another member (of a group with
     `lite.sub.model` Exclusive). It must not raise or block."""
-    close_timeout_ms: int = 30_000
-    """Time that `close` waits for handlers before it cancels them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -105,18 +100,12 @@ class LiteConsumer(ClientOptions):
             max_reconsume_times=self.max_reconsume_times if self.dead_letter_policy is None else -1,
             dead_letter_policy=self.dead_letter_policy,
             suspend_current_queue_time_ms=self.suspend_current_queue_time_ms,
-            close_timeout_ms=self.close_timeout_ms,
         )
-        self._parent = wrap(self.namespace, self.topic)
-        self._row = subscription(self._parent, "*", now_ms())
-        self._session: ConsumerContext | None = None
-        self._handling: Handling | None = None
+        self._row = subscription(wrap(self.namespace, self.topic), "*", now_ms())
+        check_lite_topics(f"{type(self).__name__}: initial_lite_topics", self.initial_lite_topics)
         self._subscriptions: LiteSubscriptions | None = None
         self._consumption: LiteConsumption | None = None
         self._resync = asyncio.Event()
-        self._closing: asyncio.Task[None] | None = None
-        self._closers = Closers()
-        self._closed = asyncio.Event()
 
     # Subscribing.
 
@@ -129,7 +118,8 @@ class LiteConsumer(ClientOptions):
         Raises InvalidArgument for what is no name of a lite topic, LiteQuotaExceeded above `max_lite_topics`
         or where a broker has no room, BrokerRefused, NoNameServer, and what a call can end with; NotRunning.
         """
-        _, subscriptions, _ = self._running()
+        self._running()
+        subscriptions, _ = self._parts()
         await subscriptions.add(lite_topics)
 
     async def unsubscribe(self, *lite_topics: str) -> None:
@@ -137,7 +127,8 @@ class LiteConsumer(ClientOptions):
 
         Raises what a call can end with; then brokers hear of it within `sync_interval_ms`. NotRunning.
         """
-        _, subscriptions, consumption = self._running()
+        self._running()
+        subscriptions, consumption = self._parts()
         for name in lite_topics:
             consumption.give_up(name)
         await subscriptions.remove(lite_topics)
@@ -147,52 +138,43 @@ class LiteConsumer(ClientOptions):
         """The lite topics that it subscribes to now."""
         return frozenset() if self._subscriptions is None else frozenset(self._subscriptions.names)
 
+    def _parts(self) -> tuple[LiteSubscriptions, LiteConsumption]:
+        assert self._subscriptions is not None
+        assert self._consumption is not None
+        return self._subscriptions, self._consumption
+
     # Life.
 
-    async def start(self) -> Self:
-        """Joins the group. `async with` does so.
+    def _new_session(self, instance: ClientInstance) -> ConsumerContext:
+        return ConsumerContext(self._options, instance, {}, OffsetTable(instance, self.group))
 
-        Raises TopicNotFound, NoNameServer, NoPermission; BrokerRefused where the topic has no lite topics or
-        the group is not bound to it; what a call can end with.
-        """
-        if self._session is not None or self._closed.is_set():
-            raise NotRunning("a consumer is started once: make another one")
-        instance = ClientInstance(
-            self,
-            await self.own_ip(),
-            producer_groups=[INNER_PRODUCER_GROUP],
-            consumers=self._consumer_data,
-            on_requests=self._on_requests,
-            on_error=self._on_error,
-            on_recovered=self._on_recovered,
+    async def _prepare(self, session: ConsumerContext, handling: Handling) -> None:
+        """Has every broker of the topic say that topic and group fit, and take the first lite topics."""
+        self._subscriptions = LiteSubscriptions(
+            session.instance, self.group, self._row.topic, self.max_lite_topics
         )
-        handler = Subscription(self._row, self.handler, is_async(self.handler))
-        session = ConsumerContext(self._options, instance, {}, OffsetTable(instance, self.group))
-        handling = Handling(session)
-        subscriptions = LiteSubscriptions(instance, self.group, self._parent, self.max_lite_topics)
-        consumption = LiteConsumption(
-            session, handling, handler, self.invisible_ms, self.broker_suspend_max_time_ms, self._resync
+        self._consumption = LiteConsumption(
+            session,
+            handling,
+            Subscription(self._row, self.handler, is_async(self.handler)),
+            self.invisible_ms,
+            self.broker_suspend_max_time_ms,
+            self._resync,
         )
-        try:
-            brokers = await subscriptions.brokers()
-            await asyncio.gather(*(consumption.check(name) for name in brokers))
-            await subscriptions.sync()
-        except BaseException:
-            await instance.close()
-            raise
-        self._session, self._handling = session, handling
-        self._subscriptions, self._consumption = subscriptions, consumption
-        if self.trace:
-            session.tracer = Tracer(self, instance, "CONSUME")
-            session.tracer.start()
-        instance.start()
-        session.watch.start()
-        consumption.fetch_from(brokers)
-        instance.tasks.every(self.sync_interval_ms, self._sync, "lite subscriptions", wake=self._resync)
-        return self
+        brokers = await self._subscriptions.brokers()
+        await asyncio.gather(*(self._consumption.check(name) for name in brokers))
+        await self._subscriptions.add(self.initial_lite_topics)
+        await self._subscriptions.sync()
+
+    async def _begin(self, session: ConsumerContext, handling: Handling) -> None:
+        subscriptions, consumption = self._parts()
+        consumption.fetch_from(await subscriptions.brokers())
+        session.instance.tasks.every(
+            self.sync_interval_ms, self._sync, "lite subscriptions", wake=self._resync
+        )
 
     async def _sync(self) -> None:
-        _, subscriptions, consumption = self._running()
+        subscriptions, consumption = self._parts()
         try:
             consumption.fetch_from(await subscriptions.brokers())
             await subscriptions.sync()
@@ -201,86 +183,11 @@ class LiteConsumer(ClientOptions):
             asyncio.get_running_loop().call_later(SYNC_AGAIN_SECONDS, self._resync.set)
             raise
 
-    async def close(self, timeout_ms: float | None = None) -> None:
-        """Leaves the group: no message is handed out any more, those being handled are waited for.
-
-        Handlers that have not ended after `timeout_ms` (`close_timeout_ms`) are cancelled, and their messages
-        come again. Nothing connects afterwards. May be called more than once.
-        """
-        if timeout_ms is not None:
-            check_number("LiteConsumer.close", "timeout_ms", timeout_ms, 0)
-        if self._session is None:
-            self._closed.set()
-            return
-        if self._closed.is_set():
-            return
-        self._session.instance.check_loop()
-        self._closers.add(waiting_task())
-        if self._closing is None:
-            wait_ms = self.close_timeout_ms if timeout_ms is None else timeout_ms
-            self._closing = asyncio.create_task(self._close(wait_ms), name="close")
-        await asyncio.shield(self._closing)
-
-    async def _close(self, timeout_ms: float) -> None:
-        session, subscriptions, consumption = self._session, self._subscriptions, self._consumption
-        assert session is not None
-        assert subscriptions is not None
-        assert consumption is not None
-        try:
-            with contextlib.suppress(OrbitError, TimeoutError):
-                async with asyncio.timeout(LEAVE_SECONDS):
-                    await subscriptions.leave()
-            try:
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await consumption.finish(self._closers)
-            except TimeoutError:
-                log.warning("%s: handlers did not end within %d ms and are cancelled", self.group, timeout_ms)
-            await consumption.close(self._closers)
-            if self._handling is not None:
-                self._handling.close()
-            if session.tracer is not None:
-                await session.tracer.close()
-        finally:
-            session.watch.stop()
-            await session.instance.close()
-            self._closed.set()
-
-    async def wait_closed(self) -> None:
-        """Returns when the consumer has been closed."""
-        await self._closed.wait()
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    # Health.
-
-    @property
-    def healthy(self) -> bool:
-        """True if it runs and nothing fails at present. A handler that raises does not make it unhealthy."""
-        return self._session is not None and self._closing is None and not self._session.errors
-
-    @property
-    def errors(self) -> Mapping[str, Exception]:
-        """Failures at present, by subject; empty when all is well."""
-        return dict(self._session.errors) if self._session is not None else {}
-
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know it. Raises NotRunning before the start."""
-        return self._running()[0].instance.client_id
-
-    def _running(self) -> tuple[ConsumerContext, LiteSubscriptions, LiteConsumption]:
-        if self._session is None or self._subscriptions is None or self._consumption is None:
-            raise NotRunning("the consumer has not been started: use `async with`, or start()")
-        if self._closing is not None:
-            raise NotRunning("the consumer is closed")
-        self._session.instance.check_loop()
-        return self._session, self._subscriptions, self._consumption
+    async def _stop(self) -> None:
+        subscriptions, _ = self._parts()
+        with contextlib.suppress(OrbitError, TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await subscriptions.leave()
 
     # Called by the parts.
 
@@ -323,11 +230,3 @@ class LiteConsumer(ClientOptions):
                 self.on_unsubscribed(notice.lite_topic)
             except Exception:
                 log.exception("on_unsubscribed raised")
-
-    def _on_error(self, subject: str, error: Exception) -> None:
-        if self._session is not None:
-            self._session.errors[subject] = error
-
-    def _on_recovered(self, subject: str) -> None:
-        if self._session is not None:
-            self._session.errors.pop(subject, None)

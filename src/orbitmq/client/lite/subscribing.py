@@ -14,6 +14,15 @@ from orbitmq.protocol.lite_topics import is_lite_topic_name
 from orbitmq.protocol.requests.lite import LiteSubscriptionCtl
 
 
+def check_lite_topics(owner: str, names: Iterable[object]) -> None:
+    """Raises InvalidArgument for what is no name of a lite topic."""
+    for name in names:
+        if not isinstance(name, str) or not is_lite_topic_name(name):
+            raise InvalidArgument(
+                f"{owner}: a lite topic has letters, digits, - and _ in its name, not {name!r}"
+            )
+
+
 class LiteSubscriptions:
     """The lite topics of one consumer. Brokers forget a client that does not name its lite topics again."""
 
@@ -30,11 +39,7 @@ class LiteSubscriptions:
         Where a broker refuses, those of this call are given up at all of them.
         """
         wanted = set(names)
-        for name in wanted:
-            if not isinstance(name, str) or not is_lite_topic_name(name):
-                raise InvalidArgument(
-                    f"subscribe: a lite topic has letters, digits, - and _ in its name, not {name!r}"
-                )
+        check_lite_topics("subscribe", wanted)
         new = wanted - self.names  # a holder that asks again would lose it to itself at Apache's brokers
         if not new:
             return

@@ -12,20 +12,15 @@ from orbitmq.protocol.bodies.lite import (
     OffsetOption,
     OffsetOptionType,
 )
+from orbitmq.protocol.lite_topics import bound_topic
 from orbitmq.proxy.errors import ProxyRefused
 from orbitmq.proxy.wire import messaging_pb2 as pb
 
 LITE_CLIENTS = frozenset({pb.LITE_PUSH_CONSUMER, pb.LITE_SIMPLE_CONSUMER})
 SPARE_NAMES = 300
 """Names that a client may give beyond its quota: it may not know of a lower one yet."""
-_BIND_TOPIC = "lite.bind.topic"
 _QUOTA, _DEFAULT_QUOTA = "lite.sub.client.quota", 2000
 _MOST_QUOTA = 2**31 - 1
-
-
-def parent_of(group: SubscriptionGroupConfig) -> str | None:
-    """The topic that a lite group is bound to; None for any other group."""
-    return group.attributes.get(_BIND_TOPIC)
 
 
 def quota_of(group: SubscriptionGroupConfig) -> int:
@@ -36,7 +31,7 @@ def quota_of(group: SubscriptionGroupConfig) -> int:
 
 def check_kind(client_type: int, group: str, config: SubscriptionGroupConfig) -> None:
     """Raises ProxyRefused for a lite client of a group that is none, and the other way round."""
-    is_lite, is_lite_group = client_type in LITE_CLIENTS, parent_of(config) is not None
+    is_lite, is_lite_group = client_type in LITE_CLIENTS, bound_topic(config) is not None
     if is_lite and not is_lite_group:
         raise ProxyRefused(pb.ILLEGAL_CONSUMER_GROUP, f"regular group cannot use LITE mode: {group}")
     if is_lite_group and not is_lite:

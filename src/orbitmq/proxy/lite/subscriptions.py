@@ -9,6 +9,7 @@ from collections.abc import Callable
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.bodies.lite import LiteSubscriptionCtlBody
 from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.lite_topics import bound_topic
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.lite import LiteSubscriptionCtl, NotifyUnsubscribeLite
 from orbitmq.proxy.checks import check_lite_topic, group_name, topic_name
@@ -19,7 +20,6 @@ from orbitmq.proxy.errors import OK, ProxyRefused
 from orbitmq.proxy.lite.rules import (
     LITE_CLIENTS,
     SPARE_NAMES,
-    parent_of,
     quota_of,
     subscription_body,
 )
@@ -81,7 +81,7 @@ class LiteSubscriptions:
             if error.code == pb.CONSUMER_GROUP_NOT_FOUND:
                 raise ProxyRefused(pb.ILLEGAL_CONSUMER_GROUP, f"group not found: {group}") from None
             raise
-        bound = parent_of(config)
+        bound = bound_topic(config)
         if bound is None:
             raise ProxyRefused(
                 pb.ILLEGAL_TOPIC, f"{group} is no lite group: it has no attribute lite.bind.topic"
@@ -117,7 +117,7 @@ class LiteSubscriptions:
         if group is None or client.settings.client_type not in LITE_CLIENTS:
             return
         try:
-            topic = parent_of(await self._cluster.group(group))
+            topic = bound_topic(await self._cluster.group(group))
             if topic is not None:
                 name = pb.LiteSubscriptionAction.Name(pb.COMPLETE_REMOVE)
                 await self._tell(topic, subscription_body(name, client.caller.client_id, group, topic))

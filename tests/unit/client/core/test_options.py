@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from orbitmq.client.consumer.consumer import PushConsumer
 from orbitmq.client.core.dead_letter_policy import DeadLetterPolicy
 from orbitmq.client.core.errors import InvalidArgument
 from orbitmq.client.core.options import ClientOptions, ConsumerOptions, ProducerOptions
@@ -46,7 +47,7 @@ def test_groups_that_no_broker_takes(group: str) -> None:
         (ConsumerOptions, {"pull_time_delay_when_exception_ms": 0}),
         (ConsumerOptions, {"broker_suspend_max_time_ms": -1}),
         (ConsumerOptions, {"consume_timeout_ms": 0}),
-        (ConsumerOptions, {"close_timeout_ms": -1}),
+        (PushConsumer, {"close_timeout_ms": -1}),
         (ConsumerOptions, {"max_reconsume_times": -2}),
         (ConsumerOptions, {"allocate_message_queue_strategy": "NONE"}),
         (ConsumerOptions, {"consumer_timeout_when_suspend_ms": 15_000}),
