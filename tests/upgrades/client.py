@@ -2,12 +2,13 @@
 
     python client.py send NAMESRV TOPIC PREFIX
     python client.py leave NAMESRV TOPIC PREFIX
-    python client.py read NAMESRV TOPIC GROUP COUNT
+    python client.py read NAMESRV TOPIC GROUP COUNT [--calm]
 
 With `--ask`, `send` waits until the broker has asked about a transaction. `leave` sends what the broker has
 to keep for a while: delayed messages, and a transaction that nobody has decided. `read` fails each message
-whose number is a multiple of three once, so that the broker has to send it again. All print bodies, one a
-line; only what was acknowledged is printed.
+whose number is a multiple of three once, so that the broker has to send it again. With `--calm` it fails
+none: where a slave is slow, a copy to be sent again may be stored twice, and come after the reader's end.
+All print bodies, one a line; only what was acknowledged is printed.
 """
 
 from __future__ import annotations
@@ -89,11 +90,12 @@ async def read(namesrv: str, topic: str, group: str, count: int) -> None:
     """The bodies of so many messages, each once, whatever comes again."""
     found: set[str] = set()
     failed: set[str] = set()
+    calm = "--calm" in sys.argv
     done = asyncio.Event()
 
     async def handle(message: ReceivedMessage) -> None:
         body = message.body.decode().rstrip(".")
-        if int(body.rpartition("-")[2]) % 3 == 0 and body not in failed:
+        if not calm and int(body.rpartition("-")[2]) % 3 == 0 and body not in failed:
             failed.add(body)
             raise ValueError("the first time")
         found.add(body)
