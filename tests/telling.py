@@ -23,6 +23,8 @@ SECOND_TRY = "second try"
 
 FOREIGN_PROGRAMS = frozenset(("java", "go", "etcd"))
 PEERS = "tests/peers/"
+ALWAYS_FOREIGN = ("tests/console/", "tests/upgrades/")
+"""Each test has a browser there, or brokers of the last release."""
 CLIENTS_AND_GUIDES = ("tests/client/", "tests/docs/")
 PROMISES = frozenset(
     (
@@ -40,6 +42,8 @@ def may_be_tried_again(item: pytest.Item) -> bool:
         return False
     if item.nodeid.startswith(PEERS):
         return "judged" not in getattr(item, "fixturenames", ())  # has second tries of its own
+    if item.nodeid.startswith(ALWAYS_FOREIGN):
+        return True
     return item.nodeid.startswith(CLIENTS_AND_GUIDES) and _has_foreign_process(item)
 
 

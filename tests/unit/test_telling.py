@@ -58,6 +58,8 @@ def run(
 AGAIN = {
     "tests/peers/test_metrics.py": "orbitmq",
     "tests/client/test_requests.py": "apache",
+    "tests/console/test_pages.py": "orbitmq",
+    "tests/upgrades/test_two_versions.py": "orbitmq",
 }
 AT_ONCE = {
     "tests/client/test_choosing.py": "orbitmq",
