@@ -67,7 +67,7 @@ class Trial:
             env={**os.environ, **self.environment, **environment},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
         )
         assert (done.returncode != 0) is fails, done.stdout + done.stderr
         assert "Traceback" not in done.stderr, done.stderr
