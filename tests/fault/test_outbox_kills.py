@@ -42,8 +42,8 @@ class Relays:
                 str(BATCH),
                 "--max-pause",
                 "0.3",
-                "--send-timeout",
-                "2",
+                "--send-timeout",  # a slow machine has no batch sent again
+                "20",
                 "--log-level",
                 "error",
             ),
