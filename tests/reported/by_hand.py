@@ -1,20 +1,24 @@
 """Behaviours of brokers that take their time or special options, tried at any broker through our client.
 
-    python -m tests.reported.by_hand NAMESRV [METRICS]
+    python -m tests.reported.by_hand NAMESRV METRICS PROXY [CHECK ...]
 
 NAMESRV leads to one broker with `transactionCheckInterval=1000`, `transactionTimeOut=1000`,
 `transactionCheckMax=3` and `recallMessageEnable=true`; METRICS is the address (`host:port`) of its Prometheus
-page. One line for each report is printed: it holds, or it does not, and what was seen.
+page, PROXY that of a gRPC proxy before it. One line for each report is printed: it holds, or it does not, and
+what was seen. `rights` is for a broker with access control: the environment has SUPER_USER (`NAME:PASSWORD`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sys
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from orbitmq import (
     FIRST_OFFSET,
@@ -26,11 +30,15 @@ from orbitmq import (
     TransactionProducer,
     TransactionState,
 )
+from orbitmq.admin.users import create_user
+from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.records.properties import encode_properties
 from orbitmq.protocol.requests.pop import PopMessage
 from orbitmq.protocol.requests.send import SendMessageV2
+from orbitmq.proxy.wire import messaging_pb2 as pb
 from tests.client.naming import fresh
 from tests.kit.client_queues import Seen
+from tests.proxy.bare_client import BareClient
 from tests.reported.test_clients import new_topic, send
 
 Outcome = tuple[bool, str]
@@ -38,7 +46,7 @@ PREPARED = 4
 """The bit of sysFlag of a half message."""
 
 
-async def immunity(namesrv: str, metrics: str) -> Outcome:
+async def immunity(namesrv: str, metrics: str, proxy: str) -> Outcome:
     """apache/rocketmq#8311: immune for 8 s, asked every second, three times at most."""
     topic, asked = await new_topic(namesrv, 1), list[str]()
 
@@ -69,7 +77,7 @@ async def immunity(namesrv: str, metrics: str) -> Outcome:
     return bool(asked), f"asked {len(asked)} times within 25 s"
 
 
-async def recalls(namesrv: str, metrics: str) -> Outcome:
+async def recalls(namesrv: str, metrics: str, proxy: str) -> Outcome:
     """apache/rocketmq#10019: the gauge of waiting messages, after all 20 were recalled."""
     topic = await new_topic(namesrv, 1)
 
@@ -91,7 +99,7 @@ async def recalls(namesrv: str, metrics: str) -> Outcome:
     return after == 0, f"{before:g} before the recalls, {after:g} when all were due"
 
 
-async def attempts(namesrv: str, metrics: str) -> Outcome:
+async def attempts(namesrv: str, metrics: str, proxy: str) -> Outcome:
     """apache/rocketmq#10827: of two ordered pops at once, each is repeated with its attempt id."""
     empty = 0
     async with Admin(namesrv) as admin:
@@ -114,7 +122,7 @@ async def attempts(namesrv: str, metrics: str) -> Outcome:
     return not empty, f"{empty} of 20 repetitions got nothing"
 
 
-async def stray(namesrv: str, metrics: str) -> Outcome:
+async def stray(namesrv: str, metrics: str, proxy: str) -> Outcome:
     """A member with another filter that has come and gone."""
     topic, group, seen = await new_topic(namesrv, 2), fresh("g"), Seen()
 
@@ -139,15 +147,89 @@ async def stray(namesrv: str, metrics: str) -> Outcome:
     return len(seen) == before + 10, f"{len(seen) - before} of 10 messages came"
 
 
-CHECKS: tuple[Callable[[str, str], Awaitable[Outcome]], ...] = (immunity, recalls, attempts, stray)
+async def new_topic_of(namesrv: str, kind: str) -> str:
+    """A topic of this type with one queue, and a group of the same name."""
+    name = fresh(kind)
+    async with Admin(namesrv) as admin:
+        await admin.create_topic(name, queues=1, attributes={"message.type": kind})
+        await admin.create_group(name)
+    return name
 
 
-async def main(namesrv: str, metrics: str = "127.0.0.1:5557", *names: str) -> None:
+async def delayed_half(namesrv: str, metrics: str, proxy: str) -> Outcome:
+    """apache/rocketmq#10260: a half message with a time of delivery."""
+    topic, client = await new_topic_of(namesrv, "TRANSACTION"), BareClient(proxy)
+    later = Timestamp()
+    later.FromSeconds(int(time.time()) + 60)
+    await client.settle_in(client.producing(topic))
+    request = pb.SendMessageRequest()
+    message = request.messages.add(body=b"x")
+    message.topic.name = topic
+    message.system_properties.message_id = fresh("ID")
+    message.system_properties.message_type = pb.TRANSACTION
+    message.system_properties.delivery_timestamp.CopyFrom(later)
+    status = (await client.call("SendMessage", request)).status
+    await client.close()
+    return status.code != pb.OK, f"{pb.Code.Name(status.code)} {status.message}"
+
+
+async def receipts(namesrv: str, metrics: str, proxy: str) -> Outcome:
+    """apache/rocketmq#11049: three messages in one send."""
+    topic, client = await new_topic_of(namesrv, "NORMAL"), BareClient(proxy)
+    await client.settle_in(client.producing(topic))
+    count = len((await client.send(topic, b"a", b"b", b"c", message_type=pb.NORMAL)).entries)
+    await client.close()
+    return count == 3, f"{count} receipts"
+
+
+async def new_handle(namesrv: str, metrics: str, proxy: str) -> Outcome:
+    """apache/rocketmq#9583: acknowledged by the handle of a changed invisible time, and not seen again."""
+    name, client = await new_topic_of(namesrv, "NORMAL"), BareClient(proxy)
+    await client.settle_in(client.consuming(name, name))
+    await client.send(name, b"once", message_type=pb.NORMAL)
+    (got,) = await client.receive(name, name)
+    request = pb.ChangeInvisibleDurationRequest(receipt_handle=got.system_properties.receipt_handle)
+    request.group.name = request.topic.name = name
+    request.message_id = got.system_properties.message_id
+    request.invisible_duration.FromMilliseconds(10_000)
+    changed = await client.call("ChangeInvisibleDuration", request)
+    code = (await client.acknowledge(name, name, changed.receipt_handle)).status.code
+    again = [one for _ in range(5) for one in await client.receive(name, name)]
+    await client.close()
+    return code == pb.OK and not again, f"{pb.Code.Name(code)}, then {len(again)} messages within 25 s"
+
+
+async def rights(namesrv: str, metrics: str, proxy: str) -> Outcome:
+    """apache/rocketmq#11182: a record by its offset, asked for by a user without any right."""
+    root = dict(zip(("access_key", "secret_key"), os.environ["SUPER_USER"].split(":"), strict=True))
+    nobody = {"access_key": fresh("nobody"), "secret_key": "nobodypassword"}
+    topic = fresh("t")
+    async with Admin(namesrv, **root) as admin:
+        await admin.create_topic(topic, queues=1)
+        [broker] = await admin.masters()
+        await create_user(admin, broker.address, *nobody.values())
+    async with Producer(fresh("p"), namesrv, **root) as producer:
+        sent = await producer.send(Message(topic, b"secret"))
+    async with Admin(namesrv, **nobody) as admin:
+        try:
+            record = await admin.view_message(sent.offset_message_id)
+        except BrokerRefused as error:
+            return True, str(error)
+    return False, f"the body {record.body!r} was shown"
+
+
+CHECKS: tuple[Callable[[str, str, str], Awaitable[Outcome]], ...] = (
+    *(immunity, recalls, attempts, stray),
+    *(delayed_half, receipts, new_handle, rights),
+)
+
+
+async def main(namesrv: str, metrics: str, proxy: str, *names: str) -> None:
     for check in CHECKS:
         if names and check.__name__ not in names:
             continue
         try:
-            holds, seen = await check(namesrv, metrics)
+            holds, seen = await check(namesrv, metrics, proxy)
         except Exception as error:
             holds, seen = False, f"{type(error).__name__}: {error}"
         print(f"{'holds' if holds else 'FAILS'}  {(check.__doc__ or '').strip()} {seen}", flush=True)

@@ -115,7 +115,7 @@ SUBJECTS: dict[str, tuple[Row, ...]] = {
             (f"{BROKER}#10260", f"{BROKER}#10261"),
             "A half message with a delay is refused (MESSAGE_ILLEGAL). (The report is about gRPC.)",
             _unit("broker/transaction/test_rerouting", "a_half_message_cannot_be_delayed"),
-            AS_REPORTED,
+            f"{APACHE}, tried: a half message with a time of delivery is taken over gRPC",
         ),
         Row(
             (f"{BROKER}#8311",),
@@ -154,7 +154,7 @@ SUBJECTS: dict[str, tuple[Row, ...]] = {
                 "a_user_without_rights_gets_nothing_and_changes_nothing",
                 "rights_to_ones_own_are_none_to_what_is_somebody_elses",
             ),
-            AS_REPORTED,
+            f"{APACHE}, tried: a user without any right is shown a record by its offset",
         ),
     ),
     "Proxy and lite topics": (
@@ -164,7 +164,7 @@ SUBJECTS: dict[str, tuple[Row, ...]] = {
             (
                 "tests/proxy/test_service.py::test_every_message_of_a_batch_has_its_receipt_and_is_received_once",
             ),
-            AS_REPORTED,
+            f"{APACHE}, tried: three messages in one send have one receipt",
         ),
         Row(
             (f"{BROKER}#10768",),
@@ -179,7 +179,7 @@ SUBJECTS: dict[str, tuple[Row, ...]] = {
                 "tests/proxy/test_service.py::"
                 "test_a_message_whose_invisible_time_was_changed_is_acknowledged_by_its_new_handle",
             ),
-            AS_REPORTED,
+            f"{APACHE}, tried: holds, where nothing is renewed meanwhile",
         ),
         Row(
             (f"{BROKER}#11191",),
