@@ -113,8 +113,11 @@ SUBJECTS: dict[str, tuple[Row, ...]] = {
         ),
         Row(
             (f"{BROKER}#10260", f"{BROKER}#10261"),
-            "A half message with a delay is refused (MESSAGE_ILLEGAL). (The report is about gRPC.)",
-            _unit("broker/transaction/test_rerouting", "a_half_message_cannot_be_delayed"),
+            "A half message with a delay is refused, by brokers and by the gRPC proxy.",
+            (
+                *_unit("broker/transaction/test_rerouting", "a_half_message_cannot_be_delayed"),
+                *_unit("proxy/test_messages", "a_message_of_a_transaction_that_is_delayed_is_refused"),
+            ),
             f"{APACHE}, tried: a half message with a time of delivery is taken over gRPC",
         ),
         Row(

@@ -84,6 +84,11 @@ def sent_properties(message: pb.Message, topic: str, caller_host: str, now: int)
             seconds = system.orphaned_transaction_recovery_duration.seconds
             values[names.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(seconds)
     if system.HasField("delivery_timestamp"):
+        if system.message_type == pb.TRANSACTION:  # Apache's brokers take it
+            raise ProxyRefused(
+                pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
+                "a message of a transaction cannot be delayed: leave out the time of delivery",
+            )
         values[names.TIMER_DELIVER_MS] = str(duration_ms(system.delivery_timestamp))
     if system.HasField("priority"):
         values[names.PRIORITY] = str(system.priority)

@@ -114,3 +114,13 @@ def test_bodies_that_only_clients_of_the_remoting_protocol_can_inflate() -> None
     assert not needs_inflating(record({}, sys_flag=COMPRESSED))
     zipped = received_message(record({}, sys_flag=COMPRESSED), "orders", HANDLE, 1, 1)
     assert zipped.system_properties.body_encoding == pb.GZIP
+
+
+def test_a_message_of_a_transaction_that_is_delayed_is_refused() -> None:
+    """apache/rocketmq#10260"""
+    half = pb.Message()
+    half.system_properties.message_type = pb.TRANSACTION
+    half.system_properties.delivery_timestamp.FromMilliseconds(5)
+    with pytest.raises(ProxyRefused, match="cannot be delayed") as refused:
+        sent_properties(half, "orders", "h:1", 0)
+    assert refused.value.code == pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
