@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from orbitmq.broker.lite.backlogs import backlogs
 from orbitmq.broker.stats.metric_families import SIZE_BOUNDS, TIMER_BOUNDS_S
 from orbitmq.broker.stats.size_classes import SizeClasses
 from orbitmq.protocol.bodies.heartbeat import ConsumeType
+from orbitmq.protocol.lite_topics import bound_topic
 from orbitmq.protocol.names import (
     DLQ_PREFIX,
     HALF_TOPIC,
@@ -95,6 +97,7 @@ def samples(broker: Broker, now: int) -> Iterator[Sample | None]:
     yield from _timers(broker, now)
     yield from _pops(broker, now)
     yield from _lag(broker)
+    yield from _lite(broker)
 
 
 def _flag(value: bool) -> str:
@@ -327,7 +330,7 @@ def _lag(broker: Broker) -> Iterator[Sample]:
     what an operator wants to know of first.
     """
     for group, topic in _consumed(broker):
-        if topic not in broker.topics.by_name:
+        if topic not in broker.topics.by_name or bound_topic(broker.groups.by_name.get(group)) == topic:
             continue
         found = _Lag()
         yield from _lag_of_queues(broker, group, topic, found)
@@ -338,6 +341,34 @@ def _lag(broker: Broker) -> Iterator[Sample]:
         yield Sample("rocketmq_consumer_inflight_messages", labels, found.inflight)
         yield Sample("rocketmq_consumer_queueing_latency_milliseconds", labels, AgeOf(tuple(found.untaken)))
         yield Sample("rocketmq_consumer_ready_messages", labels, found.ready)
+
+
+def _lite(broker: Broker) -> Iterator[Sample | None]:
+    """Lite topics, and the lag of groups bound to a parent: they have no offsets of the parent itself."""
+    store, settings = broker.store, broker.settings
+    yield Sample("orbitmq_light_queues", (), store.lmq_count)
+    yield Sample("orbitmq_lite_subscriptions", (), broker.lite_subscriptions.count)
+    if not settings.lite_lag_count_metrics_enable and not settings.lite_lag_latency_metrics_enable:
+        return
+    for group, config in list(broker.groups.by_name.items()):
+        parent = bound_topic(config)
+        if parent is None:
+            continue
+        total, first, oldest = 0, store.max_physical, None
+        for lmq, _, lag in backlogs(broker.offsets, store, group, parent):
+            total += lag
+            position = (lmq, 0, broker.offsets.get(group, lmq, 0))
+            found = store.physical_offset_of(*position) if settings.lite_lag_latency_metrics_enable else None
+            if found is not None and found[0] < first:
+                first, oldest = found[0], position
+            yield None
+        labels = (group, "false", _flag(is_system_topic(parent) or is_system_group(group)), parent)
+        if settings.lite_lag_count_metrics_enable:
+            yield Sample("rocketmq_consumer_lag_messages", labels, total)
+            yield Sample("rocketmq_consumer_ready_messages", labels, total)
+        if settings.lite_lag_latency_metrics_enable:
+            age = AgeOf((oldest,)) if oldest is not None else 0
+            yield Sample("rocketmq_consumer_lag_latency_milliseconds", labels, age)
 
 
 def _consumed(broker: Broker) -> Iterator[tuple[str, str]]:

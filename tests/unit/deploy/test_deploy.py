@@ -109,6 +109,8 @@ def test_every_own_metric_of_a_broker_is_on_the_board_or_in_an_alert() -> None:
     assert unseen <= {
         "orbitmq_consumer_queue_lag_messages",
         "orbitmq_index_behind_bytes",
+        "orbitmq_light_queues",
+        "orbitmq_lite_subscriptions",
         "orbitmq_lost_timers_total",
         "orbitmq_pending_half_messages",
         "orbitmq_queues",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from operator import itemgetter
 
+from orbitmq.broker.lite.backlogs import backlogs
 from orbitmq.broker.lite.events import LiteEvents
 from orbitmq.broker.lite.groups import expiration_minutes, is_lite
 from orbitmq.broker.lite.pops import LitePops
@@ -29,7 +31,7 @@ from orbitmq.protocol.bodies.lite import (
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.lite_topics import bound_topic, lite_parts, lite_queue
+from orbitmq.protocol.lite_topics import bound_topic, lite_queue
 from orbitmq.protocol.names import LITE_PREFIX
 from orbitmq.protocol.requests.lite import (
     BrokerLiteInfoReply,
@@ -168,18 +170,10 @@ def get_lite_group_info(tables: LiteAdminTables, call: Call[GetLiteGroupInfo], n
         return LiteGroupInfoReply(body=body)
     if request.top_k < 1:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"topK[{request.top_k}] has to be 1 or more")
-    lags: list[tuple[int, str]] = []
-    for lmq in tables.offsets.topics_of(request.group):
-        parts = lite_parts(lmq)
-        if parts is not None and parts[0] == parent:
-            lag = tables.store.max_offset(lmq, 0) - tables.offsets.get(request.group, lmq, 0)
-            if lag > 0:
-                lags.append((lag, lmq))
-    body.total_lag_count = sum(lag for lag, _ in lags)
-    for lag, lmq in heapq.nlargest(min(request.top_k, MOST_NAMES), lags):
-        parts = lite_parts(lmq)
-        assert parts is not None
-        body.lag_count_top_k.append(LiteLag(parts[1], lag, _oldest(tables, request.group, lmq)))
+    lags = list(backlogs(tables.offsets, tables.store, request.group, parent))
+    body.total_lag_count = sum(lag for _, _, lag in lags)
+    for lmq, lite_topic, lag in heapq.nlargest(min(request.top_k, MOST_NAMES), lags, key=itemgetter(2, 1)):
+        body.lag_count_top_k.append(LiteLag(lite_topic, lag, _oldest(tables, request.group, lmq)))
     return LiteGroupInfoReply(body=body)
 
 

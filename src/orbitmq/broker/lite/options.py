@@ -21,6 +21,15 @@ class LiteOptions(Settings, owner="BrokerConfig"):
         mutable=True,
         minimum=1,
     )
+    lite_lag_count_metrics_enable: bool = option(
+        False,
+        "Report the messages that lite groups have not consumed; each scrape looks at all lite topics that "
+        "these groups have offsets of.",
+        mutable=True,
+    )
+    lite_lag_latency_metrics_enable: bool = option(
+        False, "Report the age of the oldest of these messages.", mutable=True
+    )
     lite_event_check_interval: Long = option(
         10_000,
         "Clients that fetch nothing for this long lose their waiting lite topics to other members.",

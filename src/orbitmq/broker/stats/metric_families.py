@@ -470,6 +470,10 @@ FAMILIES: dict[str, Family] = {
         Family("orbitmq_disk_free_bytes", GAUGE, "Free bytes on it."),
         Family("orbitmq_log_bytes", GAUGE, "Bytes of the commit log, from its first message to its end."),
         Family("orbitmq_queues", GAUGE, "Queues with an index of their own."),
+        Family("orbitmq_light_queues", GAUGE, "Light queues, those of lite topics among them."),
+        Family(
+            "orbitmq_lite_subscriptions", GAUGE, "Lite topics that clients subscribe to, over all clients."
+        ),
         Family("orbitmq_connections", GAUGE, "Open connections of clients, tools and other brokers."),
         Family("orbitmq_held_requests", GAUGE, "Requests held until there is something to answer."),
         Family("orbitmq_start_time_seconds", GAUGE, "When the broker started, in seconds since 1970."),
