@@ -34,7 +34,7 @@ NO_LIMITS = {
     "broker.pop.acks_cy:MOST_FIXED_BYTES": "longer ones take the general path",
     "broker.auth.gate:MAX_DECISIONS": "size of a cache",
     "broker.auth.gate:MAX_REMEMBERED_CHARACTERS": "size of a cache",
-    "broker.pop.ack_handlers:MOST_BITS": "within one pop, whose messages are limited",
+    "broker.ack.handlers:MOST_BITS": "within one pop, whose messages are limited",
     "broker.admin.query_handlers:MAX_QUERIED": "bounded by maxMsgsNumBatch",
     "broker.admin.query_handlers:MAX_UNITS": "a page of mqadmin queryCq",
     "broker.pop.acks:MOST_ACK_TEMPLATES": "size of a cache",

@@ -11,6 +11,8 @@ from functools import partial
 from typing import Any
 
 import orbitmq.broker as broker_package
+from orbitmq.broker.ack.frames import POP_BEGINS, handle_pop_frames
+from orbitmq.broker.ack.handlers import ACK_BEGINS, PopAckTables, ack_many, handle_ack_frames
 from orbitmq.broker.assignment.request_modes import RequestModes
 from orbitmq.broker.auth.gate import guard
 from orbitmq.broker.auth.permissions import PUB
@@ -43,10 +45,8 @@ from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import LMQ_FILE, IsGone, OffsetTable
 from orbitmq.broker.offset.upkeep import ExpiredOffsets, SlowReaders
 from orbitmq.broker.options import BROKER_TABLE
-from orbitmq.broker.pop.ack_handlers import ACK_BEGINS, PopAckTables, ack_many, handle_ack_frames
 from orbitmq.broker.pop.acks import PopAcks
 from orbitmq.broker.pop.check_points import CheckPoints
-from orbitmq.broker.pop.frames import POP_BEGINS, handle_pop_frames
 from orbitmq.broker.pop.handlers import PopTables
 from orbitmq.broker.pop.in_flight import InFlight
 from orbitmq.broker.pop.order import OrderTable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from orbitmq.broker.lite.pops import LitePops
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.acks import PopAcks, read_handle
@@ -37,26 +37,6 @@ MOST_BITS = 1 << 16
 """An acknowledgement of several messages names none further from its check point's start than this."""
 
 
-class LiteAcks(Protocol):
-    """The part that lite topics have in acknowledgements."""
-
-    def acknowledge(
-        self, group: str, topic: str, lite_topic: str, queue_offset: int, handle: PopHandle, now: int
-    ) -> None: ...
-    def hide(
-        self,
-        group: str,
-        topic: str,
-        lite_topic: str,
-        queue_offset: int,
-        invisible_ms: int,
-        handle: PopHandle,
-        *,
-        suspend: bool,
-        now: int,
-    ) -> tuple[int, int]: ...
-
-
 @dataclass(slots=True)
 class PopAckTables:
     """Tables of acknowledgements."""
@@ -64,7 +44,7 @@ class PopAckTables:
     identity: BrokerIdentity
     settings: BrokerSettings
     pop_acks: PopAcks
-    lite_pops: LiteAcks
+    lite_pops: LitePops
     held_pops: HeldCalls
     held_notices: HeldCalls
     store: MessageStore

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.broker.pop.ack_handlers import ACKS_PER_TURN
+from orbitmq.broker.ack.handlers import ACKS_PER_TURN
 from orbitmq.protocol.bodies.pop import BatchAck, BatchAckMessageRequestBody
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.pop import AckMessage, BatchAckMessage, ChangeMessageInvisibletime

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from orbitmq.broker.pop.ack_handlers import ACK_BEGINS, PopAckTables, handle_ack_frames
+from orbitmq.broker.ack.handlers import ACK_BEGINS, PopAckTables, handle_ack_frames
 from orbitmq.broker.pop.handlers import PopTables, pop_message
 from orbitmq.handling.call import Call, HandledFrames, Peer, Result
 from orbitmq.protocol.remoting.command import Command

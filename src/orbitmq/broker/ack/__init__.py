@@ -1,0 +1,1 @@
+"""Acknowledgements of popped messages: of queues and of lite topics."""
