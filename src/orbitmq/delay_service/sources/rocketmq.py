@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -28,7 +27,7 @@ PULL_BYTES = 4 << 20
 HELD_MS = 15_000
 ROUTE_SECONDS = 10.0
 COMMIT_SECONDS = 5.0
-LONGEST_PAUSE_SECONDS = 5.0
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 5.0
 MAKE_TRIES, MAKE_SECONDS = 20, 0.1
 """Looks for a topic that was made, until the name servers know it."""
 
@@ -55,11 +54,13 @@ class RocketSource:
         self._make_topic = make_topic
         self._group = group
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._problems: dict[MessageQueue | None, str] = {}
+        """Queues that cannot be read; under None the cluster or topic that cannot be found."""
         self.state = SourceState(f"{cluster.name}/{topic}")
 
     async def run(self) -> None:
         """Reads until it is cancelled."""
-        pause = 0.2
+        pause = 0.0
         while True:
             try:
                 async with PullConsumer(
@@ -68,25 +69,31 @@ class RocketSource:
                     instance_name="delay",
                     **self._cluster.access.options,
                 ) as consumer:
-                    pause = 0.2
                     try:
                         await self._follow(consumer)
                     finally:
                         await self._end()  # before the connections: else each queue's pull fails
             except OrbitError as error:
-                self._failed(error)
+                pause = self._failed(None, error, pause)
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, queue: MessageQueue | None, error: Exception, pause: float) -> float:
+        """Notes a failure; gives the pause after it, longer with each one in a row."""
         text = str(error)
-        if text != self.state.problem:
+        worked = queue not in self._problems
+        if text not in self._problems.values():
             log.warning("source %s: %s", self.state.name, text)
-        self.state.problem = text
+        self._problems[queue] = self.state.problem = text
+        return FIRST_PAUSE_SECONDS if worked else min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def _works(self, queue: MessageQueue | None) -> None:
+        self._problems.pop(queue, None)
+        self.state.problem = next(iter(self._problems.values()), "")
 
     async def _end(self) -> None:
         tasks = list(self._tasks.values())
         self._tasks.clear()
+        self._problems = {queue: text for queue, text in self._problems.items() if queue is None}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -109,7 +116,7 @@ class RocketSource:
                 if queue not in self._tasks:
                     self.state.behind.setdefault(self._named(queue), True)
                     self._tasks[queue] = asyncio.create_task(self._read_queue(consumer, queue))
-            self.state.problem = ""
+            self._works(None)
             ended = [task for task in self._tasks.values() if task.done()]
             for task in ended:
                 task.result()  # raises what ended it: the store's errors
@@ -120,40 +127,38 @@ class RocketSource:
 
     async def _read_queue(self, consumer: PullConsumer, queue: MessageQueue) -> None:
         named = self._named(queue)
-        pause = 0.1
+        pause = 0.0
         while True:
             try:
                 await self._pull(consumer, queue, named)
             except OrbitError as error:
-                self._failed(error)
+                pause = self._failed(queue, error, pause)
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-            with contextlib.suppress(OrbitError):
-                await consumer.max_offset(queue)
-                pause = 0.1
 
     async def _pull(self, consumer: PullConsumer, queue: MessageQueue, named: Queue) -> None:
         end = await consumer.max_offset(queue)
         first = await consumer.min_offset(queue)
         offset = begin_at(self.state, named, self._taker.position(named), first, end)
-        self.state.problem = ""
         committed, commit_at = -1, time.monotonic()
+        held_ms = 0  # the first answer, which says whether it may be read, comes at once
         while True:
-            if offset >= end:
-                self.state.behind[named] = False
             found = await consumer.pull(
                 queue,
                 offset,
                 PULL_MESSAGES,
                 max_bytes=PULL_BYTES,
-                wait_ms=HELD_MS,
+                wait_ms=held_ms,
                 timeout_ms=HELD_MS + 10_000,
             )
+            self._works(queue)
+            held_ms = HELD_MS
             if found.moved:
                 raise TopicNotFound(self._topic, f"offset {offset} of {named} is not there any more")
             if found.next_offset > offset:
                 await self._taker.take(named, [self._read(one) for one in found], found.next_offset)
                 offset = found.next_offset
+            if offset >= end:
+                self.state.behind[named] = False
             if offset != committed and time.monotonic() >= commit_at:
                 await self._taker.synced()
                 await consumer.commit(queue, offset)
