@@ -188,7 +188,7 @@ def with_many_waiting(number: int, due: int, per_second: int) -> dict[str, Any]:
 def start_after_kill(
     broker: LocalBroker, producer: sync.Producer, service: Service, number: int = 100
 ) -> dict[str, Any]:
-    """Seconds from a start after a kill to an open store, and to the last of the messages that came due before."""
+    """Seconds from a start after a kill to an open store, and to the last message that came due before it."""
     before = count(service, "scheduled")
     producer.send_all(orders(number, topic="overdue", at=now_ms() + 3000))
     wait(lambda: count(service, "scheduled") >= before + number, 60)

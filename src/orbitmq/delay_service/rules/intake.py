@@ -70,7 +70,7 @@ def way_of(
     return own or usual, None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SourceMessage:
     """A message of a source."""
 
@@ -91,7 +91,7 @@ class SourceMessage:
     """A record of the holder, which is no order."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """The outcome of an order."""
 
@@ -185,14 +185,14 @@ class Intake:
     def _carry_out(self, queue: Queue, messages: Sequence[SourceMessage], next_offset: int, now: int) -> None:
         """Carries out orders in one write."""
         changes = self._store.changes()
-        step = _Step(self._store, self._lanes, self._known, changes, queue, now)
+        step = _Step(self._store, self._lanes, self._known, changes, queue, now, self.name_of)
         step.shared = self.sharing is not None
         step.prefetch(messages)
         if failpoints.armed:
             failpoints.hit("delay.intake")
         outcomes: list[tuple[int, Outcome]] = []
         for one in messages:
-            outcome = step.carry_out(one, self.name_of(queue, one.offset))
+            outcome = step.carry_out(one)
             self.counts.orders[outcome.word] += 1
             if self.on_outcome is not None:
                 outcomes.append((one.offset, outcome))
@@ -220,14 +220,23 @@ class _Step:
     """The orders of one write."""
 
     def __init__(
-        self, store: DelayStore, lanes: Lanes, known: Known, changes: Changes, queue: Queue, now: int
+        self,
+        store: DelayStore,
+        lanes: Lanes,
+        known: Known,
+        changes: Changes,
+        queue: Queue,
+        now: int,
+        name_of: Callable[[Queue, int], str],
     ) -> None:
         self._store = store
         self._lanes = lanes
         self._known = known
         self._changes = changes
         self._queue = queue
+        self._topic = queue.target
         self._now = now
+        self._name_of = name_of
         self._read_at = now
         self.shared = False
         """With several instances the time of an order is its source's: it is the same for all of them."""
@@ -247,18 +256,18 @@ class _Step:
         for name, value in zip(ordered, found, strict=True):
             self._entries[name] = None if value is None else self._store.read_entry(value)
 
-    def carry_out(self, one: SourceMessage, made_name: str) -> Outcome:
+    def carry_out(self, one: SourceMessage) -> Outcome:
         """Carries one order out, and gives the outcome."""
         if self.shared:
             self._now = one.stored if one.stored is not None else one.sent
         reason = ""
         due: int | None = None
-        name = one.control.get("delay.id") or made_name
+        name = one.control.get("delay.id") or self._name_of(self._queue, one.offset)
         try:
             if one.problem:
                 raise NotSchedulable(one.problem)
             order = one.order or read_order(one.control, one.stored, self._now)
-            name = order.name or made_name
+            name = order.name or name
             if isinstance(order, Schedule):
                 left = self._left_before(order, one)
                 outcome, due = left or self._schedule(order, name, one), order.due
@@ -311,7 +320,7 @@ class _Step:
         kafka = self._known.kafka.get(lane.target.cluster, False)
         if kafka != one.content.is_kafka:
             forms.check_form(one.content, kafka)
-        owner = self._known.owner(self._queue.target, order.owner)
+        owner = self._known.owner(self._topic, order.owner)
         outcome = "scheduled"
         entry = self._entry(name) if order.name else None
         if entry is not None:
@@ -344,7 +353,7 @@ class _Step:
             raise NotSchedulable("delay.id: the name belongs to another sender")
 
     def _cancel(self, order: Cancel) -> tuple[str, str]:
-        owner = self._known.owner(self._queue.target, order.owner)
+        owner = self._known.owner(self._topic, order.owner)
         entry = self._entry(order.name)
         if entry is None or entry.ending:
             return self._gone(order.name)
@@ -370,7 +379,7 @@ class _Step:
         return self._store.read_pending(value) if value is not None else self._store.pending(key)
 
     def _move(self, order: Move, one: SourceMessage) -> tuple[str, str]:
-        owner = self._known.owner(self._queue.target, order.owner)
+        owner = self._known.owner(self._topic, order.owner)
         entry = self._entry(order.name)
         if entry is None or entry.ending:
             return self._gone(order.name)

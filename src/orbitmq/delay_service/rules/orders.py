@@ -27,7 +27,7 @@ MOST_MISSED = 10_000
 CATCH_UP = ("none", "last", "all")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Schedule:
     """A message is to be delivered."""
 
@@ -41,7 +41,7 @@ class Schedule:
     owner: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Cancel:
     """A message is not to be delivered."""
 
@@ -49,7 +49,7 @@ class Cancel:
     owner: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Move:
     """A message is to be delivered at another time."""
 

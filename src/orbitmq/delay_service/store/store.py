@@ -63,14 +63,16 @@ class Changes:
     def add(self, key: bytes, value: bytes) -> None:
         """A pending message comes."""
         self.put(key, value)
-        count = key[1:5] + keys.hour_of(key).to_bytes(4, "big")
-        self._counts[count] = self._counts.get(count, 0) + 1
+        self._count(key, 1)
 
     def remove(self, key: bytes) -> None:
         """A pending message goes."""
         self.delete(key)
+        self._count(key, -1)
+
+    def _count(self, key: bytes, difference: int) -> None:
         count = key[1:5] + keys.hour_of(key).to_bytes(4, "big")
-        self._counts[count] = self._counts.get(count, 0) - 1
+        self._counts[count] = self._counts.get(count, 0) + difference
 
     def delete_range(self, first: bytes, end: bytes) -> None:
         """Everything from `first` to before `end` goes; of pending messages the counts are left alone."""
