@@ -52,23 +52,34 @@ async def stored(tmp_path: Path) -> AsyncIterator[tuple[Group, Backup]]:
 
 
 async def two_epochs_behind(group: Group, backup: Backup) -> tuple[BrokerServer, BrokerServer]:
-    """Member 1 was master when the backup was made, with member 2 in sync; now 2 is, and 1 has come back."""
+    """Since the backup the master has changed at least twice; now 2 is master, and 1 has come back."""
     await two(group)
     await group.stop_controller()
     backup.take()
     await group.start_controller()
-    first, second = group.brokers["one"], group.brokers["two"]
-    await until(lambda: Role.MASTER in (role(first), role(second)))
     await group.until_in_sync(1, 2)
-    for name, other in (("one", "two"), ("two", "one"), ("one", "two")):
-        if role(group.brokers[name]) is Role.MASTER:
-            await group.stop(name)
-            await until(lambda other=other: role(group.brokers[other]) is Role.MASTER)  # type: ignore[misc]
-            await group.start(name)
-            await group.until_in_sync(1, 2)
+    assert group.controller is not None
+    behind = group.controller.controller.groups.need("broker-a").master_epoch
+    while (found := await newest_master(group)) != "two" or epoch(group, found) < behind + 2:
+        other = group.brokers["one" if found == "two" else "two"]
+        await group.stop(found)
+        await until(lambda other=other: role(other) is Role.MASTER)  # type: ignore[misc]
+        await group.start(found)
+        await group.until_in_sync(1, 2)
     await group.stop_controller()
     backup.restore()
     return group.brokers["one"], group.brokers["two"]
+
+
+def epoch(group: Group, name: str) -> int:
+    return group.brokers[name].broker.role.epoch
+
+
+async def newest_master(group: Group) -> str:
+    """The name of the master; on a slow machine there may be none for a while, or one that was replaced."""
+    await until(lambda: Role.MASTER in map(role, group.brokers.values()))
+    masters = (name for name, broker in group.brokers.items() if role(broker) is Role.MASTER)
+    return max(masters, key=lambda name: epoch(group, name))
 
 
 async def test_a_group_goes_on_behind_the_epochs_that_its_members_have_had(
@@ -77,7 +88,6 @@ async def test_a_group_goes_on_behind_the_epochs_that_its_members_have_had(
     group, backup = stored
     first, second = await two_epochs_behind(group, backup)
     known = max(first.broker.epochs.last, second.broker.epochs.last)
-    assert known >= 3
     await group.start_controller()
     async with asyncio.timeout(60):
         while True:
