@@ -268,14 +268,19 @@ async def test_calls_are_signed_and_checked_against_the_rules_of_the_brokers() -
             await client.close()
 
 
-async def test_balancers_ask_for_health_in_the_standard_way(proxy: ProxyServer) -> None:
-    async with grpc.aio.insecure_channel(proxy.address) as channel:
+async def test_balancers_ask_for_health_in_the_standard_way(broker: LocalBroker) -> None:
+    async with (
+        proxy_before(broker, grpcShutdownTimeSeconds=60) as proxy,
+        grpc.aio.insecure_channel(proxy.address) as channel,
+    ):
         health = health_pb2_grpc.HealthStub(channel)
-        for name in ("", SERVICE):
-            watched = health.Watch(health_pb2.HealthCheckRequest(service=name))
-            assert (await watched.read()).status == health_pb2.HealthCheckResponse.SERVING
+        watches = [health.Watch(health_pb2.HealthCheckRequest(service=name)) for name in ("", SERVICE)]
+        for one in watches:
+            assert (await one.read()).status == health_pb2.HealthCheckResponse.SERVING
         stopping = asyncio.create_task(proxy.stop())
-        assert (await watched.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        for one in watches:
+            assert (await one.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+            one.cancel()
         await stopping
 
 
