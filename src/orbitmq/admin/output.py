@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Any
 
 from orbitmq.admin.results import values_of
+from orbitmq.terminal import escaped, escaped_json, escaped_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Rows:
             console.width = 10_000
         console.print(table)
         if self.note:
-            console.print(Text(self.note))
+            console.print(Text(escaped_lines(self.note)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class Facts:
         """One line each, the values under each other."""
         width = max(map(len, self.values), default=0)
         for name, value in self.values.items():
-            print(f"{name:<{width}}  {_shown(value, Column(name, name, name in self.times))}")
+            print(f"{escaped(name):<{width}}  {_shown(value, Column(name, name, name in self.times))}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class Done:
 
     def print(self) -> None:
         """The line."""
-        print(self.text)
+        print(escaped_lines(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ class Items:
         def say(text: str, first: str, rest: str) -> None:
             print(
                 textwrap.fill(
-                    text,
+                    escaped(text),
                     max(40, width),
                     initial_indent=first,
                     subsequent_indent=rest,
@@ -169,7 +170,7 @@ class Items:
             if item.advice:
                 say(item.advice, f"{rest}> ", f"{rest}  ")
         if self.note:
-            print(self.note)
+            print(escaped_lines(self.note))
 
 
 Result = Rows | Facts | Done | Items
@@ -178,7 +179,8 @@ Result = Rows | Facts | Done | Items
 def show(result: Result, as_json: bool) -> None:
     """Prints a result."""
     if as_json:
-        print(json.dumps(result.as_json(), ensure_ascii=False, indent=2))
+        for line in json.dumps(result.as_json(), ensure_ascii=False, indent=2).split("\n"):
+            print(escaped_json(line))
     else:
         result.print()
 
@@ -191,8 +193,10 @@ def time_text(at_ms: int) -> str:
 
 
 def _shown(value: Any, column: Column) -> str:
-    if column.is_time:
-        return time_text(int(value or 0))
+    return time_text(int(value or 0)) if column.is_time else escaped(_text(value))
+
+
+def _text(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -11,7 +11,8 @@ import click
 from orbitmq import __version__
 from orbitmq.cli.exits import ExitCode, explain
 from orbitmq.cli.lazy import LazyGroup
-from orbitmq.cli.logs import escape_unconfigured, escaped
+from orbitmq.cli.logs import escape_unconfigured
+from orbitmq.terminal import escaped
 
 EPILOG = """\b
 Examples:

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from orbitmq.access import Access
 from orbitmq.cli.admin.users import password_file_flag, read_password
-from orbitmq.cli.flags import PORT, process_flags
+from orbitmq.cli.flags import PORT, Listened, process_flags
 from orbitmq.extras import lacking
 from orbitmq.flags import access_flags, max_body_flag, read_credentials
 
@@ -117,7 +117,7 @@ Examples:
 )
 @click.option(
     "--listen",
-    metavar="HOST",
+    type=Listened(),
     default="127.0.0.1",
     show_default=True,
     help="Address to listen on. Others than the loopback need users and HTTPS.",

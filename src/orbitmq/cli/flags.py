@@ -32,10 +32,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound=Settings)
 
 
+def _host_and_port(value: str) -> tuple[str, int | None]:
+    """HOST, HOST:PORT, or [IPV6]:PORT. Raises BadAddress."""
+    text = value.strip()
+    if text.count(":") == 1 or "]:" in text:
+        return parse_address(text)
+    host = text.removeprefix("[").removesuffix("]")
+    if not host or any(mark in host for mark in "/ ;,"):
+        raise BadAddress(f"{value!r} is not a host with or without a port")
+    return host, None
+
+
 if TYPE_CHECKING:
     _AddressType = click.ParamType[tuple[str, int | None]]
+    _HostType = click.ParamType[str]
 else:  # older releases have no parameter there
-    _AddressType = click.ParamType
+    _AddressType = _HostType = click.ParamType
 
 
 class Advertised(_AddressType):
@@ -46,18 +58,31 @@ class Advertised(_AddressType):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, int | None]:
-        if isinstance(value, tuple):
-            return value
-        text = str(value).strip()
         try:
-            if text.count(":") == 1 or "]:" in text:
-                return parse_address(text)
+            return value if isinstance(value, tuple) else _host_and_port(value)
         except BadAddress as error:
             self.fail(str(error), param, ctx)
-        host = text.removeprefix("[").removesuffix("]")
-        if not host or any(mark in host for mark in "/ ;,"):
-            self.fail(f"{value!r} is not a host with or without a port", param, ctx)
-        return host, None
+
+
+class Listened(_HostType):
+    """HOST, of which the port is another option."""
+
+    name = "HOST"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            host, port = _host_and_port(value)
+        except BadAddress as error:
+            self.fail(str(error), param, ctx)
+        if port is not None:
+            flags = [flag for one in ctx.command.params for flag in one.opts] if ctx else []
+            ports = " and ".join(flag for flag in flags if flag in LISTENED_PORTS)
+            self.fail(f"{value!r} has a port: give {host} alone, and the port with {ports}", param, ctx)
+        return host
+
+
+LISTENED_PORTS = ("--port", "--namesrv-port", "--broker-port", "--metrics-port")
+"""Options for ports at the address of `--listen`."""
 
 
 PORT = click.IntRange(1, 65535)
@@ -114,7 +139,7 @@ LOG_FORMAT = click.option(
 FLAGS = (
     click.option(
         "--listen",
-        metavar="HOST",
+        type=Listened(),
         help="Address to listen on: 0.0.0.0 for all IPv4 addresses, :: for all addresses. [default: "
         "127.0.0.1]",
     ),

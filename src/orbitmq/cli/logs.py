@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import sys
 import time
 from typing import Any, TextIO
+
+from orbitmq.terminal import escaped, escaped_json
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
@@ -20,15 +21,6 @@ _SYSLOG_PRIORITY = {
     logging.ERROR: 3,
     logging.CRITICAL: 2,
 }
-
-
-_CONTROLS = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]")
-"""Characters that end a line, move a terminal's cursor, or turn the direction of what follows."""
-
-
-def escaped(text: str) -> str:
-    r"""Text of one line: control characters are escaped, as in \n. Names from the wire are in log lines."""
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class LineFormatter(logging.Formatter):
@@ -69,8 +61,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        text = json.dumps(entry, ensure_ascii=False)
-        return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+        return escaped_json(json.dumps(entry, ensure_ascii=False))
 
 
 class JournalFormatter(LineFormatter):

@@ -18,7 +18,7 @@ from click.core import ParameterSource
 
 from orbitmq.access import Access
 from orbitmq.admin.output import Done, Facts, Result, Rows, columns, show
-from orbitmq.cli.flags import PORT, process_flags
+from orbitmq.cli.flags import PORT, Listened, process_flags
 from orbitmq.client.producer.producer import Producer
 from orbitmq.flags import access_flags
 from orbitmq.plurals import counted
@@ -189,7 +189,7 @@ Examples:
 @access_flags
 @click.option("--metrics-port", type=PORT, help="Serve /metrics (Prometheus) and /health on this port.")
 @click.option(
-    "--metrics-listen", default="127.0.0.1", show_default=True, metavar="HOST", help="Address of that port."
+    "--metrics-listen", type=Listened(), default="127.0.0.1", show_default=True, help="Address of that port."
 )
 @process_flags("the relay")
 def relay(

@@ -3,10 +3,11 @@ import sys
 
 import pytest
 
-from orbitmq.admin.output import Column, Done, Facts, Item, Items, Rows, columns, show, time_text
+from orbitmq.admin.output import Column, Done, Facts, Item, Items, Result, Rows, columns, show, time_text
 from orbitmq.admin.resets import ResetPreview
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.remoting.versions import version_name
+from orbitmq.terminal import escaped_lines
 
 ROWS = Rows(
     (Column("name", "Name"), Column("count", "Count"), Column("at", "At", is_time=True), Column("on", "On")),
@@ -47,6 +48,25 @@ def test_facts(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["keys"] == ["a", "b"]
     show(Facts({}), False)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        Rows(columns("name"), [["\x1b[2J\u202e\x9bK\nb"]], "\x07"),
+        Facts({"\x1b[H": {"a\rb": ["\x00"]}}),
+        Done("made \x1b]0;owned\x07"),
+        Items([Item("\x1b[31m", ["\u2066"], "\x9b1A")], [{"head": "\x9b1A"}], "\x7f"),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_no_control_character_of_others_reaches_the_terminal(
+    capsys: pytest.CaptureFixture[str], result: Result, as_json: bool
+) -> None:
+    show(result, as_json)
+    text = capsys.readouterr().out
+    assert escaped_lines(text) == text
+    assert "\\" in text
 
 
 def test_done(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import click
 import pytest
 
 from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
+from orbitmq.cli.app import run
 from orbitmq.cli.flags import (
     Advertised,
     ServerFlags,
@@ -85,6 +86,23 @@ def test_an_advertised_address_may_have_a_port(text: str, address: tuple[str, in
 def test_texts_that_are_no_address_to_advertise(text: str) -> None:
     with pytest.raises(click.BadParameter):
         Advertised().convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        ("broker", "--port"),
+        ("standalone", "--namesrv-port and --broker-port"),
+        ("namesrv", "--port"),
+        ("console", "--port"),
+    ],
+)
+@pytest.mark.parametrize(("text", "host"), [("127.0.0.1:10911", "127.0.0.1"), ("[::1]:10911", "::1")])
+def test_a_port_behind_the_address_to_listen_on_is_refused_and_its_option_named(
+    capsys: pytest.CaptureFixture[str], command: str, flags: str, text: str, host: str
+) -> None:
+    assert run([command, "--listen", text]) == 2
+    assert f"has a port: give {host} alone, and the port with {flags}" in capsys.readouterr().err
 
 
 def test_a_ready_file_of_a_server_before_is_taken_away(tmp_path: Path) -> None:
