@@ -138,6 +138,10 @@ _BY_CODE = {
     "SUBSCRIPTION_GROUP_NOT_EXIST": "Create the group, or correct its name.",
 }
 """Advice for refusals of brokers, by the name of their code."""
+_OTHER_REFUSAL = "The broker's log says more."
+_OTHER_ERROR = "Correct what the sentence names, and try again."
+ADVICE = {row[3] for row in _ROWS} | set(_BY_CODE.values()) | {_OTHER_REFUSAL, _OTHER_ERROR}
+"""Every text of these, which pages translate."""
 
 
 def problem_of(error: Exception) -> Problem | None:
@@ -147,12 +151,14 @@ def problem_of(error: Exception) -> Problem | None:
     if isinstance(error, SendFailed) and isinstance(error.__cause__, NoPermission):
         return problem_of(error.__cause__)
     text = " ".join(str(error).split())
+    if isinstance(error, BrokerRefused):
+        text = text.removeprefix(f"{code_name(error.code)}: ")  # pages show it apart
     for kinds, status, code, advice in _ROWS:
         if isinstance(error, kinds):
             return Problem(status, code, text, advice)
     if isinstance(error, BrokerRefused):
         name = code_name(error.code)
-        return Problem(502, name, text, _BY_CODE.get(name, "The broker's log says more."))
+        return Problem(502, name, text, _BY_CODE.get(name, _OTHER_REFUSAL))
     if isinstance(error, OrbitError):
-        return Problem(422, "REFUSED", text, "Correct what the sentence names, and try again.")
+        return Problem(422, "REFUSED", text, _OTHER_ERROR)
     return None

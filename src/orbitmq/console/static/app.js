@@ -56,8 +56,8 @@ function Frame() {
     <main id="main" tabindex="-1" key=${cluster + view + name}>
       ${silent.value && html`<p class="problem warn" role="status">${t("These brokers do not answer, and are left out: {brokers}", { brokers: silent.value })}</p>`}
       ${cluster && !known
-        ? html`<h1>${t("No such cluster")}</h1><p>${t("This console knows: {names}", { names: clusters.join(", ") })}</p>`
-        : found && cluster ? html`<${View} view=${found} cluster=${cluster} name=${name} />` : !cluster ? html`<${Loading} />` : html`<h1>${t("No such page")}</h1>`}
+        ? html`<h1>${t("No such cluster")}</h1><p>${t("Clusters of this console:")} ${clusters.map((one) => html`<a key=${one} href=${address(one, "overview")}>${one}</a> `)}</p>`
+        : found && cluster ? html`<${View} view=${found} cluster=${cluster} name=${name} />` : !cluster ? html`<${Loading} />` : html`<h1>${t("No such page")}</h1><p><a href=${address(cluster, "overview")}>${t("Overview")}</a></p>`}
     </main>`;
 }
 

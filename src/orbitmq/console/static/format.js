@@ -1,5 +1,5 @@
-// Numbers, sizes and times as people read them. The locale is the page's language.
-import { language } from "/static/words.js";
+// Numbers, sizes and times as people read them. The locale is the page's language; hours are those of a day everywhere.
+import { language, t } from "/static/words.js";
 
 const plain = () => new Intl.NumberFormat(language.value);
 export const number = (value) => (value == null ? "–" : plain().format(Math.round(value)));
@@ -21,23 +21,27 @@ export function bytes(value) {
 export const percent = (value) => (value == null ? "–" : `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`);
 export function time(ms) {
   if (!ms || ms <= 0) return "–";
-  return new Intl.DateTimeFormat(language.value, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(ms));
+  return new Intl.DateTimeFormat(language.value, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" }).format(new Date(ms));
 }
-export const clock = (ms) => new Intl.DateTimeFormat(language.value, { timeStyle: "medium" }).format(new Date(ms));
+export const clock = (ms) => new Intl.DateTimeFormat(language.value, { timeStyle: "medium", hourCycle: "h23" }).format(new Date(ms));
 const two = (value, unit, rest, small) => (rest ? `${value} ${unit} ${rest} ${small}` : `${value} ${unit}`);
 export function span(ms) {
   if (ms == null || ms < 0) return "–";
   const seconds = ms / 1000;
-  if (seconds < 1) return `${Math.round(ms)} ms`;
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 && seconds % 1 ? 1 : 0)} s`;
-  if (seconds < 3600) return two(Math.floor(seconds / 60), "min", Math.floor(seconds % 60), "s");
-  if (seconds < 86400) return two(Math.floor(seconds / 3600), "h", Math.floor((seconds % 3600) / 60), "min");
-  return two(Math.floor(seconds / 86400), "d", Math.floor((seconds % 86400) / 3600), "h");
+  const [short, minute, hour] = [t("s"), t("min"), t("h")];
+  if (seconds < 1) return `${Math.round(ms)} ${t("ms")}`;
+  if (seconds < 60) return `${seconds.toFixed(seconds < 10 && seconds % 1 ? 1 : 0)} ${short}`;
+  if (seconds < 3600) return two(Math.floor(seconds / 60), minute, Math.floor(seconds % 60), short);
+  if (seconds < 86400) return two(Math.floor(seconds / 3600), hour, Math.floor((seconds % 3600) / 60), minute);
+  return two(Math.floor(seconds / 86400), t("d"), Math.floor((seconds % 86400) / 3600), hour);
 }
-export const ago = (ms) => (!ms || ms <= 0 ? "–" : span(1000 * Math.max(0, Math.round((Date.now() - ms) / 1000))).replace(/^0 ms$/, "0 s"));
+export function ago(ms) {
+  const seconds = Math.max(0, Math.round((Date.now() - ms) / 1000));
+  return !ms || ms <= 0 ? "–" : seconds ? span(1000 * seconds) : `0 ${t("s")}`;
+}
 export const perm = (bits) => `${bits & 4 ? "R" : "–"}${bits & 2 ? "W" : "–"}`;
 // A time to the millisecond: what happens to a message happens fast.
 export function moment(ms) {
-  const parts = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false };
+  const parts = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" };
   return new Intl.DateTimeFormat(language.value, parts).format(new Date(ms));
 }

@@ -53,7 +53,7 @@ export function Chart({ title, times, values, format, seconds, tone = "--accent"
       padding: [10, 26, 0, 0], cursor: { y: false, points: { size: 6 } },
       scales: { x: { time: true, range: (chart) => rangeOf(chart.data[0] ?? [], span.current) }, y: { range: (_, low, high) => [0, Math.max(high * 1.15, 1e-9 + (high || 1))] } },
       axes: [{ ...axis, space: 70, size: 28, values: (_, ticks) => clock(ticks) }, { ...axis, size: width, space: 32, values: (_, ticks) => labels(ticks, "en") }],
-      series: [{}, { stroke: () => css(tone), fill, width: 1.75, points: { show: false }, spanGaps: false }],
+      series: [{}, { stroke: () => css(tone), fill, width: 1.75, points: { show: (chart) => chart.data[1].filter((one) => one != null).length === 1, size: 5 }, spanGaps: false }],
     }, withGaps(times, values), element);
     const resize = new ResizeObserver(() => plot.current?.setSize({ width: Math.max(200, element.clientWidth), height: 150 }));
     resize.observe(element);

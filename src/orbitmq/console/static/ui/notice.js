@@ -1,6 +1,6 @@
 // Notices of pages: errors with advice, empty lists, and short messages that go by themselves.
 import { html, signal } from "/static/html.js";
-import { rate } from "/static/format.js";
+import { span } from "/static/format.js";
 import { t } from "/static/words.js";
 
 const notices = signal([]);
@@ -13,7 +13,7 @@ export function say(text, kind = "good") {
 }
 
 // An error where there is no room for a whole problem: with the advice that comes with it.
-export const complain = (error) => say([error.message, error.problem?.advice].filter(Boolean).join(". "), "bad");
+export const complain = (error) => say([error.message, t(error.problem?.advice ?? "")].filter(Boolean).join(". "), "bad");
 
 // Puts a text on the clipboard, and says so.
 export async function copy(text, done) {
@@ -35,7 +35,7 @@ export function Problem({ error, retry }) {
   return html`<div class="problem" role="alert">
     <strong>${problem.title}</strong>
     ${problem.field && html`<div><code>${problem.field}</code></div>`}
-    ${problem.advice && html`<div>${problem.advice}</div>`}
+    ${problem.advice && html`<div>${t(problem.advice)}</div>`}
     <div class="quiet"><code>${problem.code}</code></div>
     ${retry && html`<button type="button" onClick=${retry}>${t("Try again")}</button>`}
   </div>`;
@@ -46,6 +46,6 @@ export const Loading = () => html`<div class="loading" role="status"><span class
 
 // Brokers that run for less than a day have figures of less than a day.
 export function YoungBrokers({ brokers }) {
-  const young = Object.entries(brokers).map(([name, hours]) => t("{broker} for {hours} h", { broker: name, hours: rate(hours) }));
+  const young = Object.entries(brokers).map(([name, hours]) => t("{broker} for {time}", { broker: name, time: span(3600000 * hours) }));
   return young.length > 0 && html`<div class="quiet">${t("Brokers that run for less than 24 h count since their start: {brokers}", { brokers: young.join(", ") })}</div>`;
 }

@@ -28,7 +28,7 @@ export function GroupView({ cluster, name }) {
     ${value && html`
       <dl class="facts">
         <div><dt>${t("Lag")}</dt><dd>${number(value.lag)}</dd></div><div><dt>${t("In flight")}</dt><dd>${number(value.inFlight)}</dd></div>
-        <div><dt>${t("Out/s")}</dt><dd>${rate(value.tps)}</dd></div><div><dt>${t("Members")}</dt><dd class=${value.members.length ? "" : "bad-text"}>${number(value.members.length)}</dd></div>
+        <div><dt>${t("Out/s")}</dt><dd>${rate(value.tps)}</dd></div><div><dt>${t("Members")}</dt><dd class=${value.members.length || !value.lag ? "" : "bad-text"}>${number(value.members.length)}</dd></div>
       </dl>
       ${value.filters.length > 0 && html`<div class="problem" role="alert"><strong>${t("Members read by different filters: what a filter passes over is lost to the group.")}</strong>
         <ul>${value.filters.map((one) => html`<li key=${`${one.topic} ${one.filter}`}><span class="mono">${one.topic}</span>: <code>${one.filter}</code> ${one.members.join(", ")}</li>`)}</ul></div>`}
@@ -91,7 +91,7 @@ function Queues({ group, onSet }) {
   const most = Math.max(1, ...group.queues.map((one) => one.lag));
   const columns = [
     { key: "topic", title: t("Topic"), cell: (one) => html`<span class="mono">${one.topic}</span>` },
-    { key: "queue", title: t("Queue"), cell: (one) => html`${one.queueId} <span class="quiet">${one.broker}</span>` },
+    { key: "queue", title: t("Queue"), cell: (one) => html`<span class="place">${one.queueId} <span class="quiet">${one.broker}</span></span>` },
     { key: "offset", title: t("Consumer offset"), align: "number", hide: "narrow", cell: (one) => number(one.consumerOffset) },
     { key: "end", title: t("Broker offset"), align: "number", hide: "narrow", cell: (one) => number(one.brokerOffset) },
     { key: "lag", title: t("Lag"), align: "number", cell: (one) => number(one.lag) },

@@ -106,7 +106,7 @@ export function Message({ message: listed, open, isOfTopic, children }) {
   ];
   return html`<details class="card message" open=${open} onToggle=${(event) => event.currentTarget.open && setOpened(true)}><summary>
       ${!isOfTopic && html`<span class="mono">${message.topic}</span>`}<span>${t("Queue")} ${message.queueId} · ${number(message.queueOffset)}</span>
-      ${message.tags && html`<span class="tag">${message.tags}</span>`}${message.keys.map((key) => html`<span class="tag mono" key=${key}>${key}</span>`)}
+      ${message.tags && html`<span class="tag">${visible(message.tags)}</span>`}${message.keys.map((key) => html`<span class="tag mono" key=${key}>${visible(key)}</span>`)}
       <span class="quiet">${time(message.storedMs)} · ${sizeOf(message)}</span><span class="preview mono">${previewOf(message)}</span></summary>
     ${(opened || open) && html`<div class="pad"><dl class="list">${facts.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd class="mono">${text}</dd></div>`)}</dl>
       <div class="actions">${message.uniqueId && !message.topic.startsWith("%") && html`<a class="button" href=${address(place.value.cluster, "messages", "", { by: "life", topic: message.topic, uniqueId: message.uniqueId })}>${t("Life of this message")}</a>`}

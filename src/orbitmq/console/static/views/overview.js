@@ -10,7 +10,7 @@ import { Chips } from "/static/ui/fields.js";
 import { Empty, Loading, Problem } from "/static/ui/notice.js";
 import { Table } from "/static/ui/table.js";
 
-const SPANS = [["15", "15 min"], ["60", "1 h"], ["360", "6 h"], ["1440", "24 h"]];
+const spans = () => [["15", `15 ${t("min")}`], ["60", `1 ${t("h")}`], ["360", `6 ${t("h")}`], ["1440", `24 ${t("h")}`]];
 
 const Tile = ({ title, value, note, state }) => html`<div class=${`tile ${state ?? ""}`}><div class="tile-title">${title}</div><div class="tile-value">${value}</div><div class="tile-note">${note}</div></div>`;
 
@@ -26,16 +26,19 @@ export function Overview({ cluster }) {
   const { totals } = value;
   const seconds = 60 * (Number(minutes) || 60);
   const gone = value.brokers.filter((one) => one.state === "down" || one.state === "refusing");
+  // What did not answer may have brokers and groups: only without errors there are none.
+  const none = (title, text) => (value.errors.length ? html`<${Empty} title=${t("Not known")}>${t("The reason is at the top of the page.")}<//>` : html`<${Empty} title=${title}>${text}<//>`);
+  const unknown = value.errors.length > 0 && !value.brokers.length;
   const chart = history.value ?? { times: [], series: {} };
   const series = (name) => chart.series[name] ?? [];
   return html`
-    <div class="head-row"><h1>${t("Overview")}</h1><span class="quiet as-of">${t("as of {time}", { time: clock(value.atMs) })}</span><${Chips} label=${t("Time span of the charts")} value=${minutes} options=${SPANS} onInput=${(text) => filter({ minutes: text === "60" ? "" : text })} /></div>
+    <div class="head-row"><h1>${t("Overview")}</h1><span class="quiet as-of">${t("as of {time}", { time: clock(value.atMs) })}</span><${Chips} label=${t("Time span of the charts")} value=${minutes} options=${spans()} onInput=${(text) => filter({ minutes: text === "60" ? "" : text })} /></div>
     ${value.errors.length > 0 && html`<div class="problem" role="alert"><strong>${t("Not everything could be found out")}</strong>${value.errors.map((one) => html`<div key=${one}>${one}</div>`)}</div>`}
     <section class="tiles" aria-label=${t("Sums over the cluster")}>
-      <${Tile} title=${t("Brokers")} value=${number(value.brokers.length)} note=${gone.length ? t("{count} not answering", { count: gone.length }) : t("all answer")} state=${gone.length ? "bad" : "good"} />
+      <${Tile} title=${t("Brokers")} value=${unknown ? "–" : number(value.brokers.length)} note=${unknown ? t("not known") : gone.length ? t("{count} not answering", { count: gone.length }) : t("all answer")} state=${unknown || gone.length ? "bad" : "good"} />
       <${Tile} title=${t("In")} value=${rate(totals.inTps)} note=${t("messages/s")} />
       <${Tile} title=${t("Out")} value=${rate(totals.outTps)} note=${t("messages/s")} />
-      <${Tile} title=${t("Lag")} value=${short(totals.lag)} note=${t("Groups: {count}", { count: value.groupCount })} />
+      <${Tile} title=${t("Lag")} value=${short(totals.lag)} note=${totals.lag == null ? "" : t("Groups: {count}", { count: value.groupCount })} />
       <${Tile} title=${t("Dead letters")} value=${short(totals.deadLetters)} note=${t("messages")} state=${totals.deadLetters > 0 ? "warn" : ""} />
       <${Tile} title=${t("Fullest disk")} value=${percent(totals.diskRatio)} note=${totals.unflushedBytes == null ? "" : t("{size} not on disk", { size: bytes(totals.unflushedBytes) })} state=${totals.diskRatio > 0.85 ? "bad" : totals.diskRatio > 0.75 ? "warn" : ""} />
     </section>
@@ -47,11 +50,11 @@ export function Overview({ cluster }) {
     </section>
     <section class="card"><div class="head-row titled"><h2>${t("Brokers")}</h2><${Download} path=${inCluster(cluster, "/overview")} /></div>
       <${Table} label=${t("Brokers")} rows=${value.brokers} rowKey=${(one) => one.address} rowClass=${(one) => (one.state === "down" || one.state === "refusing" ? "gone" : "")} columns=${brokerColumns()}
-        empty=${html`<${Empty} title=${t("No broker is registered")}>${t("Start one with: orbitmq broker --namesrv …")}<//>`} />
+        empty=${none(t("No broker is registered"), t("Start one with: orbitmq broker --namesrv …"))} />
     </section>
     <section class="card"><h2>${t("Groups furthest behind")}</h2>
       <${Table} label=${t("Groups furthest behind")} rows=${value.groups} rowKey=${(one) => one.group} columns=${groupColumns(cluster)}
-        empty=${html`<${Empty} title=${t("No group is behind")}>${t("Every consumer group has read everything.")}<//>`} />
+        empty=${none(t("No group is behind"), t("Every consumer group has read everything."))} />
     </section>`;
 }
 

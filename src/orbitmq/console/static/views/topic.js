@@ -124,7 +124,7 @@ function Delete({ path, cluster, name, messages, groups, onClose }) {
     go(address(cluster, "topics"));
   }
   return html`<${Dialog} title=${t("Delete {name}", { name })} action=${t("Delete for good")} danger disabled=${typed !== name} onSubmit=${erase} onClose=${onClose}>
-    <p>${t("This deletes {messages} messages, and the offsets of {groups} groups. It cannot be undone.", { messages: number(messages), groups: groups.length })}</p>
+    <p>${t("This deletes its messages ({messages}) and the offsets of its groups ({groups}). It cannot be undone.", { messages: number(messages), groups: groups.length })}</p>
     <${Text} label=${t("Type the name of the topic to confirm")} value=${typed} onInput=${setTyped} wide />
   <//>`;
 }
