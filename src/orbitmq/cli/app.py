@@ -73,6 +73,11 @@ class Commands(LazyGroup):
             )
         return super().get_command(ctx, cmd_name)
 
+    def near(self, ctx: click.Context, name: str) -> str | None:
+        from orbitmq.cli.admin.command import SUBJECTS
+
+        return f"admin {name}" if name in SUBJECTS else super().near(ctx, name)
+
 
 @click.group(
     cls=Commands,

@@ -1,4 +1,7 @@
-"""A group of commands whose modules are imported when they are called: a server starts without the tools."""
+"""Groups of commands.
+
+A lazy one imports the modules of its commands when they are called: a server starts without the tools.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,28 @@ from typing import Any
 import click
 
 
-class LazyGroup(click.Group):
+class SuggestingGroup(click.Group):
+    """Suggests a command where there is none of a name."""
+
+    def near(self, ctx: click.Context, name: str) -> str | None:
+        """The command that may have been meant."""
+        from difflib import get_close_matches
+
+        return next(iter(get_close_matches(name, self.list_commands(ctx), n=1)), None)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = self.near(ctx, args[0])
+            if near is None or "Did you mean" in error.message:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near!r}?", ctx) from None
+
+
+class LazyGroup(SuggestingGroup):
     """`places` says for each command `module:attribute` and the line that `--help` shows."""
 
     def __init__(self, *args: Any, places: dict[str, tuple[str, str]], **kwargs: Any) -> None:
@@ -25,19 +49,6 @@ class LazyGroup(click.Group):
         module, _, attribute = place[0].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        from difflib import get_close_matches
-
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            near = get_close_matches(args[0], self.places, n=1)
-            if not near or "Did you mean" in error.message:
-                raise
-            raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if not self.places:
