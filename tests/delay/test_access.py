@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 
 import httpx
 import pytest
@@ -17,7 +16,7 @@ from orbitmq.client import Message
 from orbitmq.delay_service.targets import missing
 from orbitmq.protocol.errors import NoPermission
 from orbitmq.testing import LocalBroker
-from tests.kit.running_delay import RunningDelay
+from tests.kit.running_delay import RunningDelay, until
 
 OWNED = "orders_of_ann"
 RULES = {
@@ -81,13 +80,6 @@ def delay(broker, tmp_path_factory):
         yield delay
 
 
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.02)
-
-
 def send(broker, user, to, body, **control):
     given = {f"delay.{name}": value for name, value in control.items()}
     with sync.Producer("p", broker.namesrv, access_key=user, secret_key=f"{user}-secret") as producer:
@@ -98,19 +90,19 @@ def read(broker, topic, number):
     """The messages of a topic with one queue, once there are so many."""
     with sync.PullConsumer("r", broker.namesrv, access_key="root", secret_key="root-secret") as consumer:
         (queue,) = consumer.queues(topic)
-        wait_for(lambda: consumer.max_offset(queue) >= number)
+        until(lambda: consumer.max_offset(queue) >= number)
         return list(consumer.pull(queue, 0))
 
 
 def test_names_of_an_owner_are_changed_only_by_those_who_may_send_to_its_topic(broker, delay):
     operator = delay.client_with("operator-token")
     send(broker, "ann", OWNED, b"of ann", topic="reminders", after="1h", id="n")
-    wait_for(lambda: operator.get("n") is not None)
+    until(lambda: operator.get("n") is not None)
     with pytest.raises(NoPermission):
         send(broker, "bob", OWNED, b"c", action="cancel", id="n")
     for owner in ({}, {"owner": "ann"}):
         send(broker, "bob", "orbitmq_delay", b"c", action="cancel", id="n", **owner)
-    wait_for(lambda: operator.stats()["orders"].get("refused") == 2)
+    until(lambda: operator.stats()["orders"].get("refused") == 2)
     assert operator.get("n") is not None
     # The API writes ann's orders to that topic by the service's own rights.
     assert delay.client_with("ann-token").move("n", after="1s").outcome == "moved"
@@ -121,7 +113,7 @@ def test_a_topic_to_which_the_service_may_not_send_makes_a_dead_letter(broker, d
     monkeypatch.setattr(missing, "MISSING_SECONDS", 0.3)
     send(broker, "bob", "orbitmq_delay", b"raise", topic="payroll", after="0", id="more")
     dead = "orbitmq_delay_dead"
-    wait_for(lambda: any(one.body == b"raise" for one in read(broker, dead, 1)))
+    until(lambda: any(one.body == b"raise" for one in read(broker, dead, 1)))
     (letter,) = (one for one in read(broker, dead, 1) if one.body == b"raise")
     assert "User:service has no permission to access Topic:payroll" in letter.properties["delay.reason"]
 
@@ -134,11 +126,11 @@ def test_a_source_that_may_not_be_read_is_told_once_and_read_when_it_may(broker,
     as_root(broker, lambda admin: delete_rules(admin, broker.broker, "service", resource))
     # A pull that waits at the broker is answered once more.
     send(broker, "bob", "orbitmq_delay", b"x", topic="reminders", after="9h", id="late-1")
-    wait_for(lambda: ready().status_code == 503)
+    until(lambda: ready().status_code == 503)
     assert "User:service has no permission to access Topic:orbitmq_delay" in ready().text
     give(broker, "service", resource)
     send(broker, "bob", "orbitmq_delay", b"x", topic="reminders", after="9h", id="late-2")
-    wait_for(lambda: ready().status_code == 200)
-    wait_for(lambda: delay.client_with("operator-token").get("late-2") is not None)
+    until(lambda: ready().status_code == 200)
+    until(lambda: delay.client_with("operator-token").get("late-2") is not None)
     told = [one for one in caplog.messages if one.startswith("source main/orbitmq_delay:")]
     assert len(told) == 1, told

@@ -36,6 +36,14 @@ def _unit(module: str, *names: str) -> tuple[str, ...]:
     return tuple(f"tests/unit/{module}.py::test_{name}" for name in names)
 
 
+def _rules(module: str, *names: str) -> tuple[str, ...]:
+    return _unit(f"delay_service/rules/test_{module}", *names)
+
+
+def _delay(module: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"tests/delay/test_{module}.py::test_{name}" for name in names)
+
+
 SUBJECTS: dict[str, tuple[Row, ...]] = {
     "Timers": (
         Row(
@@ -68,6 +76,57 @@ SUBJECTS: dict[str, tuple[Row, ...]] = {
             ("celery/celery#2599", "celery/celery#7009", "celery/kombu#337"),
             "A message for later waits in the broker and comes once, whenever the broker ends.",
             _unit("broker/delay/test_timer_restarts", "every_message_comes_once_whenever_the_broker_ends"),
+        ),
+    ),
+    "Delay services": (
+        Row(
+            ("apache/pulsar#26103", "qunarcorp/qmq#177"),
+            "A burst that came due while the service was down holds up no other target, nor does a dead one.",
+            (
+                *_rules("delivery", "a_burst_due_before_the_start_starves_no_other_target"),
+                *_rules("delivery", "one_dead_target_holds_up_nobody"),
+                *_delay("faults", "a_target_that_was_away_gets_its_messages_in_order_and_no_other_waits"),
+            ),
+        ),
+        Row(
+            ("apache/pulsar#26230",),
+            "Everything that is pending is delivered, whatever is killed: the store alone says what is.",
+            ("tests/fault/test_delay_service.py::test_kills",),
+        ),
+        Row(
+            ("apache/pulsar#22716",),
+            "Messages far away stay so after a start.",
+            _delay("rocketmq", "a_service_goes_on_where_it_was"),
+        ),
+        Row(
+            ("apache/pulsar#11180", "apache/pulsar#23907", "apache/pulsar#21173"),
+            "A message is cancelled and moved by its name, and the answer says whether that was in time.",
+            (
+                *_rules("intake", "a_cancel_in_time_and_one_too_late", "a_move_keeps_the_message"),
+                *_delay("rocketmq", "the_client_schedules_moves_and_cancels"),
+            ),
+        ),
+        Row(
+            ("apache/pulsar#25310",),
+            "A span counts from the time at which the broker stored its order, not by the sender's clock.",
+            _rules("orders", "a_span_counts_from_the_store_time"),
+        ),
+        Row(
+            (f"{BROKER}#6984",),
+            "A crash repeats only what was on its way.",
+            (
+                "tests/fault/test_delay_service.py::test_kills",
+                *_delay("faults", "kills_lose_nothing_and_repeat_only_what_was_on_its_way"),
+            ),
+        ),
+        Row(
+            ("citusdata/pg_cron#105", "node-schedule/node-schedule#431"),
+            "A clock that is set back is followed at once, a jump forward once it has lasted.",
+            _rules(
+                "clock",
+                "a_clock_that_is_set_back_is_followed_at_once",
+                "a_jump_forward_is_followed_once_it_has_lasted",
+            ),
         ),
     ),
     "Pops and retries": (

@@ -36,8 +36,10 @@ SYNC_SECONDS = 0.02
 """The fate of a delivery is on the disk after this time at the latest."""
 FORGET_SECONDS = 600.0
 RECLAIM_SECONDS = 30.0
-RECLAIM_EVERY = 200_000
-"""Room is given back after so many deliveries, or once nothing more was delivered for a while."""
+RECLAIM_EVERY, RECLAIM_IDLE = 200_000, 1000
+"""Room is given back after so many deliveries; after the second number once nothing more was delivered."""
+RECLAIM_SHARE = 10
+"""At least one part in so many of what is pending has left then: all names are written anew."""
 STOP_SECONDS = 10.0
 INTAKE_PART = 500
 """Orders of one read that are carried out in one turn of the loop."""
@@ -291,8 +293,8 @@ class Engine:
             if now >= forget_at:
                 self.store.forget(self.now())
                 forget_at = now + FORGET_SECONDS
-            idle = self._since_reclaim == before
-            if self._since_reclaim >= RECLAIM_EVERY or (idle and self._since_reclaim >= 1000):
+            enough = RECLAIM_IDLE if self._since_reclaim == before else RECLAIM_EVERY
+            if self._since_reclaim >= max(enough, self.store.pending_count // RECLAIM_SHARE):
                 self._since_reclaim = 0
                 await asyncio.to_thread(self.store.reclaim, self._ranges())
             before = self._since_reclaim

@@ -237,9 +237,9 @@ class DelayStore:
                 self._db.cancel_all_background(False)
                 time.sleep(0.01)
             except Exception as error:
-                # It is closed. Memory tables were not flushed after the cancel: the next start reads the WAL.
+                # It is closed. What its memory tables hold is in the WAL, which the next start reads.
                 if "Shutdown in progress" not in str(error):
-                    raise
+                    raise StoreFull(f"{self.folder}: it ended with an error: {error}") from None
                 return
             else:
                 return

@@ -75,7 +75,10 @@ class RocketTarget:
         try:
             queues = await self._producer.queues(topic)
         except (TopicNotFound, IllegalName, NoNameServer, NetError, BrokerRefused) as error:
-            return [self._fate(topic, error)] * len(batch)
+            fate = self._fate(topic, error)
+            if fate.result is Result.FAILED:  # nothing was sent yet
+                fate = Sent(Result.NOT_SENT, fate.reason)
+            return [fate] * len(batch)
         parts: dict[MessageQueue, Part] = {}
         chosen = queues[next(self._turns) % len(queues)]
         for place, one in enumerate(batch):

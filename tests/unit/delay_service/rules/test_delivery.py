@@ -167,6 +167,18 @@ def test_what_came_due_while_the_service_was_down_is_late(world):
     assert world.delivery.counts.late["main/t"] == 1
 
 
+def test_a_burst_due_before_the_start_starves_no_other_target(world):
+    for n in range(2000):
+        world.send(b"%d" % n, topic="burst", after="1ms")
+    world.send(b"x", topic="calm", after="2ms")
+    world.take_in(3000)
+    world.crash()
+    world.now += 3_600_000
+    world.open()
+    first = [str(world.lanes.due(world.now).target) for _ in range(2)]
+    assert sorted(first) == ["main/burst", "main/calm"], "each target has a batch before one has its second"
+
+
 def test_after_a_crash_what_may_have_left_leaves_again_and_is_not_cancelled(world):
     world.send(b"x", topic="t", after="1s", id="n")
     world.send(b"far", topic="t", after="1h", id="far")
