@@ -11,6 +11,7 @@ PostgreSQL and MariaDB are started for it with their durable defaults, and SQLit
 from __future__ import annotations
 
 import asyncio
+import random
 import statistics
 import sys
 import tempfile
@@ -87,7 +88,9 @@ async def relayed(engine: Engine, outbox: Outbox, producer: Producer, count: int
 
 
 async def latencies(engine: Engine, outbox: Outbox, producer: Producer, count: int) -> list[float]:
-    """Milliseconds from the end of a commit until the message is stored and noted, sorted."""
+    """Milliseconds from the end of a commit, at any moment of an idle relay, until the message is stored and
+    noted; sorted.
+    """
 
     def commit() -> float:
         with engine.begin() as connection:
@@ -97,6 +100,7 @@ async def latencies(engine: Engine, outbox: Outbox, producer: Producer, count: i
     found = []
     async with Relay(outbox, engine, producer) as relay:
         for _ in range(count):
+            await asyncio.sleep(random.uniform(0.3, 1))
             before = relay.metrics.sent
             committed = await asyncio.to_thread(commit)
             while relay.metrics.sent == before:  # noqa: ASYNC110 - the relay counts

@@ -38,9 +38,13 @@ Row = Mapping[str, Any]
 
 
 def of_state(column: ColumnElement[str], *states: State) -> ColumnElement[bool]:
-    """The condition that a row is in one of the states; as text, so that partial indexes serve it."""
+    """The condition that an unsent row is in one of the states; as text, so that partial indexes serve it.
+
+    SQLite uses the index of unsent rows only where the index' own condition is a term of the query.
+    """
     texts: list[ColumnElement[str]] = [literal_column(f"'{state.value}'") for state in states]
-    return column == texts[0] if len(texts) == 1 else column.in_(texts)
+    wanted = column == texts[0] if len(texts) == 1 else column.in_(texts)
+    return and_(wanted, column != literal_column(f"'{State.SENT.value}'"))
 
 
 @dataclass(slots=True)
