@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,7 +22,9 @@ from orbitmq import Message, Producer
 from orbitmq.cli.app import app, run
 from orbitmq.outbox import Outbox, Relay
 from orbitmq.server.turn.listener import free_ports
+from orbitmq.testing import LocalBroker
 from orbitmq.testing.local_broker import Isolated
+from tests.certificates import Authority
 
 YEAR_MS = 365 * 86_400_000
 
@@ -37,6 +41,22 @@ def write(url: str, *messages: Message) -> list[str]:
     return ids
 
 
+@contextlib.contextmanager
+def relay_process(url: str, namesrv: str, *words: object) -> Iterator[subprocess.Popen[str]]:
+    """`orbitmq outbox relay`, which is killed in the end."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "orbitmq", "outbox", "relay", "--namesrv", namesrv, *map(str, words)],
+        env={**os.environ, "ORBITMQ_OUTBOX_DATABASE": url},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as relay:
+        try:
+            yield relay
+        finally:
+            relay.kill()
+
+
 def test_from_the_tables_to_the_end(tmp_path: Path, rocketmq_isolated: Isolated) -> None:
     url = f"sqlite:///{tmp_path / 'shop.db'}"
     topic = rocketmq_isolated.topic()
@@ -47,17 +67,8 @@ def test_from_the_tables_to_the_end(tmp_path: Path, rocketmq_isolated: Isolated)
     assert json.loads(invoke("status", "-d", url, "--json").output)["pending"] == 3
     port = free_ports()
     ready = tmp_path / "ready"
-    relay = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "orbitmq", "outbox", "relay", "--namesrv", rocketmq_isolated.namesrv),
-            *("--park-blocks-key", "--metrics-port", str(port), "--ready-file", str(ready)),
-        ],
-        env={**os.environ, "ORBITMQ_OUTBOX_DATABASE": url},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
+    options = ("--park-blocks-key", "--metrics-port", port, "--ready-file", ready)
+    with relay_process(url, rocketmq_isolated.namesrv, *options) as relay:
         assert relay.stdout is not None
         assert relay.stdout.readline().startswith("ready: relay of outbox orbitmq_outbox")
         assert ready.exists()
@@ -72,8 +83,6 @@ def test_from_the_tables_to_the_end(tmp_path: Path, rocketmq_isolated: Isolated)
             assert answer.read() == b"healthy\n"
         relay.send_signal(signal.SIGTERM)
         out, err = relay.communicate(timeout=60)
-    finally:
-        relay.kill()
     assert relay.returncode == 0, err
     assert out.strip() == "stopped: 1 message sent, 1 parked"
     assert not ready.exists()
@@ -154,6 +163,38 @@ def test_every_option_of_the_relay_reaches_it(
         "retention_ms": 3_600_000,
     }
     assert f"http://127.0.0.1:{port}/metrics" in done.output
+
+
+@pytest.mark.needs("openssl")
+def test_a_relay_and_a_broker_show_each_other_their_certificates(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    server, clerk = authority.issue("server"), authority.issue("clerk")
+    guarded = {
+        "tls.server.mode": "enforcing",
+        "tls.server.need.client.auth": "require",
+        "tls.server.authClient": "true",
+        "tls.server.trustCertPath": authority.cert,
+        "tls.client.authServer": "true",
+        "tls.client.trustCertPath": authority.cert,
+    }
+    for side in ("server", "client"):
+        guarded |= {f"tls.{side}.certPath": server.cert, f"tls.{side}.keyPath": server.key}
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    assert invoke("create-tables", "-d", url).exit_code == 0
+    write(url, Message("letters", b"sealed"))
+    trust = ["--tls-ca", authority.cert]
+    with LocalBroker(own_process=True, **guarded) as broker:
+        with relay_process(url, broker.namesrv, *trust) as relay:
+            assert relay.stderr is not None
+            assert "NoNameServer" in next(line for line in relay.stderr if "letters" in line)
+        assert json.loads(invoke("status", "-d", url, "--json").output)["pending"] == 1
+        shown = ["--tls-cert", clerk.cert, "--tls-key", clerk.key]
+        with relay_process(url, broker.namesrv, *trust, *shown) as relay:
+            while json.loads(invoke("status", "-d", url, "--json").output)["pending"]:
+                assert relay.poll() is None
+            relay.terminate()
+            out, err = relay.communicate(timeout=60)
+    assert out.splitlines()[-1:] == ["stopped: 1 message sent, 0 parked"], err
 
 
 def test_no_more_parked_messages_are_listed_than_asked_for(tmp_path: Path) -> None:
