@@ -14,6 +14,7 @@ from orbitmq import PullConsumer, ReceivedMessage
 from orbitmq.outbox import Outbox
 from tests.kit.databases import mariadb_server, postgres_server
 
+DATABASES = ("sqlite", "postgresql", "mariadb")
 ASYNC_DRIVERS = {"postgresql": "asyncpg", "mariadb": "asyncmy", "sqlite": "aiosqlite"}
 
 

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from orbitmq.testing import LocalBroker
-from tests.kit.databases import mariadb_server, postgres_server
+from tests.kit.outbox import DATABASES, database_url
+from tests.payments.brokers import KINDS, failing_over, one
 from tests.payments.trial import Plan, run
-
-DATABASES = ("sqlite", "postgresql", "mariadb")
-
-
-def database_url(kind: str, folder: Path) -> str:
-    """The URL of a new database."""
-    if kind == "sqlite":
-        return f"sqlite:///{folder / 'payments.db'}"
-    return postgres_server().database() if kind == "postgresql" else mariadb_server().database()
 
 
 def main() -> int:
     """Runs a trial; ends with 1 if a balance is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--database", choices=DATABASES, default="postgresql")
-    parser.add_argument("--broker", choices=("orbitmq", "apache"), default="orbitmq")
+    parser.add_argument("--broker", choices=KINDS, default="orbitmq")
+    parser.add_argument("--failover", action="store_true", help="every third kill is that of a master, too")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--transfers", type=int, help="default: 20 for each kill")
     parser.add_argument("--seed", type=int, default=1)
@@ -38,17 +29,13 @@ def main() -> int:
     def say(text: str) -> None:
         print(f"{time.monotonic() - began:7.1f} s  {text}", flush=True)
 
-    with tempfile.TemporaryDirectory(prefix="orbitmq-payments-") as folder, contextlib.ExitStack() as opened:
-        if asked.broker == "orbitmq":
-            namesrv = opened.enter_context(LocalBroker(own_process=True)).namesrv
-        else:
-            from tests.peers.apache import Apache
-
-            apache = Apache.start(Path(folder, "apache"), {})
-            opened.callback(apache.kill)
-            namesrv = apache.namesrv
+    start = failing_over if asked.failover else one
+    with (
+        tempfile.TemporaryDirectory(prefix="orbitmq-payments-") as folder,
+        start(asked.broker, Path(folder)) as brokers,
+    ):
         plan = Plan(
-            namesrv,
+            brokers.namesrv,
             database_url(asked.database, Path(folder)),
             Path(folder),
             kills=asked.kills,
@@ -56,6 +43,7 @@ def main() -> int:
             seed=asked.seed,
             with_once=not asked.without_once,
             patience_seconds=900,
+            amid_sends=brokers.amid_sends,
         )
         outcome = run(plan, say)
     for line in outcome.wrong:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from orbitmq.testing import LocalBroker
-from orbitmq.testing.local_cluster import LocalCluster
+from tests.kit.outbox import database_url
 from tests.needs import need
-from tests.payments.__main__ import database_url
+from tests.payments.brokers import failing_over
 from tests.payments.trial import Plan, run
 
 
@@ -37,36 +37,27 @@ def test_every_transfer_is_made_once_over_kills_and_a_redrive(
 
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", ["postgresql", "sqlite"])
-def test_every_transfer_is_made_once_over_failovers_of_brokers(kind: str, tmp_path: Path) -> None:
-    need("etcd")
-    killed: list[str] = []
-    with LocalCluster(
-        tmp_path / "cluster", masters=2, slaves=1, mode="sync-master", failover=True, timeout_seconds=120
-    ) as cluster:
-
-        def fail_over(number: int) -> None:
-            """Kills a master in the middle of the work; it comes back later, and follows the new one."""
-            if killed and number % 3 == 2:
-                cluster.start_node(killed[-1])
-            if number % 3 == 0:
-                master = cluster.master("broker-a" if number % 2 else "broker-b")
-                assert master is not None
-                cluster.kill(master.name)
-                killed.append(master.name)
-
-        plan = Plan(
-            cluster.namesrv,
-            database_url(kind, tmp_path),
-            tmp_path,
-            kills=9,
-            transfers=180,
-            name=f"failover-{kind}",
-            patience_seconds=400,
-            after_kill=fail_over,
+@pytest.mark.parametrize(
+    ("kind", "broker"),
+    [("postgresql", "orbitmq"), ("sqlite", "orbitmq"), ("postgresql", "apache"), ("mariadb", "apache")],
+)
+def test_every_transfer_is_made_once_over_failovers_of_brokers(
+    kind: str, broker: str, tmp_path: Path
+) -> None:
+    need("etcd", *(("java", "mvn") if broker == "apache" else ()))
+    with failing_over(broker, tmp_path) as brokers:
+        outcome = run(
+            Plan(
+                brokers.namesrv,
+                database_url(kind, tmp_path),
+                tmp_path,
+                kills=9,
+                transfers=180,
+                name=f"failover-{kind}",
+                patience_seconds=400,
+                amid_sends=brokers.amid_sends,
+            )
         )
-        outcome = run(plan)
-        assert len(killed) == 3
     assert outcome.wrong == []
     assert outcome.twice == []
     assert outcome.is_right

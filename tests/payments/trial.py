@@ -55,8 +55,9 @@ class Plan:
     pause_seconds: tuple[float, float] = (0.5, 2.5)
     """The time between two kills."""
     patience_seconds: float = 240
-    after_kill: Callable[[int], None] | None = None
-    """Called after each kill with its number, to kill a broker as well, for example."""
+    amid_sends: Callable[[int], None] | None = None
+    """Called with the number of each kill when half of the messages before it are sent: to kill a broker as
+    well, for example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,14 +237,14 @@ class _Trial:
         with Producer("shop", plan.namesrv, delivery_timeout_ms=120_000) as producer:
             for number in range(plan.kills + 1):
                 end = None if number == plan.kills else (number + 1) * share
-                for message in messages[number * share : end]:
+                for place, message in enumerate(messages[number * share : end]):
+                    if place == share // 2 and number < plan.kills and plan.amid_sends is not None:
+                        plan.amid_sends(number)
                     producer.send(message)
                 if number < plan.kills:
                     time.sleep(chance.uniform(*plan.pause_seconds))
                     self._workers.check()
                     self._workers.kill(chance)
-                    if plan.after_kill is not None:
-                        plan.after_kill(number)
                     if (number + 1) % 20 == 0:
                         say(f"{number + 1} kills, {len(self._made())} of {plan.transfers} transfers made")
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,103 +16,13 @@ from orbitmq.protocol.requests.controller import ControllerGetReplicaInfo
 from orbitmq.protocol.requests.offset import GetMaxOffset
 from orbitmq.sync import Admin, Producer
 from orbitmq.testing import LocalCluster
-from orbitmq.testing.local_etcd import LocalEtcd
 from tests.kit.brokers import others_at_night
 from tests.needs import need
 from tests.peers.apache import Apache
-from tests.peers.machine import LOOPBACK, Process, free_port
-from tests.peers.mqadmin_shell import Shell
-from tests.peers.orbitmq_process import program
+from tests.peers.controlled_group import Group
 
 pytestmark = pytest.mark.timeout(600)
 MESSAGES = 200
-
-
-class Group:
-    """A name server, two controllers, and brokers: two of Apache's, or one of ours and one of Apache's."""
-
-    def __init__(self, folder: Path, stack: ExitStack, *, mixed: bool = False) -> None:
-        self.folder = folder
-        self._stack = stack
-        self._ports: dict[str, int] = {}
-        etcd = stack.enter_context(LocalEtcd(folder / "etcd"))
-        self.namesrv = f"{LOOPBACK}:{free_port()}"
-        self._server("namesrv", f"--port={self.namesrv.rpartition(':')[2]}", "--data-dir", str(folder / "ns"))
-        addresses = [f"{LOOPBACK}:{free_port()}" for _ in range(2)]
-        self.controllers = {
-            address: self._server(
-                "controller", f"--store={etcd.address}", f"--port={address.rpartition(':')[2]}"
-            )
-            for address in addresses
-        }
-        self.brokers = [] if mixed else [self._broker(f"b{number}") for number in (1, 2)]
-
-    def _server(self, kind: str, *arguments: str) -> Process:
-        name = f"{kind}-{len(list(self.folder.glob('*.out')))}"
-        ready = self.folder / f"{name}.ready"
-        command = [*program(self.folder), kind, *arguments, f"--ready-file={ready}"]
-        process = Process(command, self.folder / f"{name}.out")
-        self._stack.callback(process.end, signal.SIGKILL)
-        process.wait_until(f"the {kind} is ready", ready.exists, 60)
-        return process
-
-    def ours(self, name: str) -> tuple[str, Process]:
-        """Address and process of a broker of ours, started on its folder."""
-        folder = self.folder / name
-        folder.mkdir(exist_ok=True)
-        if name not in self._ports:
-            self._ports[name] = free_port((-2, 0, 1))
-        port = self._ports[name]
-        values = {**self._properties(), "storePathRootDir": folder / "store", "namesrvAddr": self.namesrv}
-        (folder / "broker.conf").write_text("".join(f"{key}={value}\n" for key, value in values.items()))
-        process = self._server("broker", f"--config={folder / 'broker.conf'}", f"--port={port}")
-        return f"{LOOPBACK}:{port}", process
-
-    def _broker(self, name: str) -> Apache:
-        broker = Apache.start(self.folder / name, self._properties(), self.namesrv)
-        self._stack.callback(broker.kill)
-        return broker
-
-    def _properties(self) -> dict[str, object]:
-        return {
-            "enableControllerMode": "true",
-            "controllerAddr": ";".join(self.controllers),
-            "allAckInSyncStateSet": "true",
-            "brokerRole": "SYNC_MASTER",
-            "syncBrokerMetadataPeriod": 1000,
-            "checkSyncStateSetPeriod": 500,
-            "syncControllerMetadataPeriod": 1000,
-            "haSendHeartbeatInterval": 500,
-            "mappedFileSizeCommitLog": 4 << 20,
-        }
-
-    def shell(self) -> Shell:
-        """`mqadmin` for this cluster."""
-        shell = Shell(self.namesrv, self.folder / "mqadmin")
-        self._stack.callback(shell.close)
-        return shell
-
-    def ask(self, *arguments: str) -> object:
-        """The answer of `orbitmq admin controller`, as JSON."""
-        command = [*program(self.folder), "admin", "controller", *arguments]
-        command += ["--json", "--namesrv", self.namesrv] if "list" not in arguments else ["--json"]
-        command += ["--controller", ";".join(self.controllers)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    def leader(self) -> str | None:
-        """The controller that says that it leads."""
-        return next((one["address"] for one in self.ask("list") if one["state"] == "leads"), None)  # type: ignore[attr-defined]
-
-    def members(self) -> list[dict[str, object]]:
-        return self.ask("groups", "broker-a")  # type: ignore[return-value]
-
-    def in_sync(self) -> int:
-        return sum(bool(one["inSync"]) and one["state"] == "alive" for one in self.members())
-
-    def master(self) -> object:
-        return next((one["address"] for one in self.members() if one["role"] == "master"), None)
 
 
 @pytest.fixture
@@ -180,7 +88,7 @@ def test_a_broker_of_ours_and_one_of_apaches_take_each_others_place(tmp_path: Pa
         group = Group(tmp_path, stack, mixed=True)
         ours, process = group.ours("ours")
         process.wait_until("ours is master", lambda: group.master() == ours, 30)
-        apache = group._broker("theirs")
+        apache = group.apaches("theirs")
         process.wait_until("both are in sync", lambda: group.in_sync() == 2, 60)
         with Admin(group.namesrv) as admin:
             admin.create_topic("kept", queues=4)
