@@ -26,6 +26,7 @@ from orbitmq.idempotence.driver_errors import (
     is_missing_table,
     number_of,
 )
+from orbitmq.idempotence.endings import refuse_end
 from orbitmq.idempotence.errors import StoreUnavailable, TableMissing, TransactionEnded
 from orbitmq.idempotence.keys import Entry
 from orbitmq.idempotence.rows import COLUMNS, SQLITE_WAIT_MS, TABLE, lock_number, row_of
@@ -84,7 +85,8 @@ class DjangoStore:
         try:
             with self._translating_commit() as translating, transaction.atomic(self.using, durable=True):
                 translating.append(False)
-                yield _Unit(self)
+                with connections[self.using].execute_wrapper(_guarding):
+                    yield _Unit(self)
                 if transaction.get_rollback(self.using):
                     raise TransactionEnded(ROLLED_BACK)
                 translating.append(True)
@@ -192,6 +194,12 @@ class DjangoStore:
             raise self._translated(error) from error
         finally:
             close_old_connections()
+
+
+def _guarding(execute: Any, statement: object, values: Any, many: bool, context: dict[str, Any]) -> Any:
+    if isinstance(statement, str):  # psycopg composes others, of parts of statements
+        refuse_end(statement, is_mysql=context["connection"].vendor == "mysql")
+    return execute(statement, values, many, context)
 
 
 class _Unit:

@@ -2,7 +2,8 @@
 
 - PostgreSQL: an advisory lock of the transaction is tried in the same statement that inserts.
 - MariaDB: the insert itself does not wait for the lock of a row. MySQL cannot say so for one statement: it
-  waits for a second, the shortest time that it knows.
+  waits for a second, the shortest time that it knows. To read the row with NOWAIT first would lock the gap in
+  which others insert their keys; GET_LOCK would outlive the transaction.
 - SQLite lets one transaction write at a time: the insert waits for 50 ms for that one to end.
 
 Each of them ends with the transaction, and with the connection of a process that died.

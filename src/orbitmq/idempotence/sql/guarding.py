@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import Connection, event
 
+from orbitmq.idempotence.endings import refuse_end
 from orbitmq.idempotence.errors import TransactionEnded
 
 REFUSED = (
@@ -24,6 +27,7 @@ class TransactionGuard:
         self._refused = self._ended = False
         event.listen(connection, "commit", self._on_commit)
         event.listen(connection, "rollback", self._on_rollback)
+        event.listen(connection, "before_cursor_execute", self._on_statement)
 
     def _on_commit(self, _: Connection) -> None:
         self._refused = True
@@ -32,10 +36,14 @@ class TransactionGuard:
     def _on_rollback(self, _: Connection) -> None:
         self._ended = True
 
+    def _on_statement(self, connection: Connection, _: Any, statement: str, *rest: Any) -> None:
+        refuse_end(statement, is_mysql=connection.dialect.name in ("mysql", "mariadb"))
+
     def lift(self) -> None:
         """Stop watching."""
         event.remove(self._connection, "commit", self._on_commit)
         event.remove(self._connection, "rollback", self._on_rollback)
+        event.remove(self._connection, "before_cursor_execute", self._on_statement)
 
     def check(self) -> None:
         """Raise TransactionEnded if the handler ended the transaction, or tried to."""

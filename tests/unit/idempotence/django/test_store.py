@@ -146,6 +146,14 @@ def test_django_refuses_a_commit_and_blocks_within_are_savepoints(alias: str) ->
     with pytest.raises(transaction.TransactionManagementError):
         guarded(alias)(commits)(order(1))
 
+    def ends(message: ReceivedMessage) -> None:
+        booking(alias)(message)
+        execute(alias, "COMMIT")
+
+    with pytest.raises(TransactionEnded, match="statement COMMIT"):
+        guarded(alias)(ends)(order(1))
+    assert effects(alias) == []
+
     def nests(message: ReceivedMessage) -> None:
         booking(alias)(message)
         with contextlib.suppress(ValueError), transaction.atomic(alias):

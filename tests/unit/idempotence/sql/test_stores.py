@@ -235,7 +235,9 @@ async def test_a_second_delivery_meanwhile_does_not_wait(database: Database) -> 
     assert await database.effects() == (["ID1"] if database.is_sqlite else ["ID1", "ID2", "ID3"])
 
 
-@pytest.mark.parametrize("how", ["commit", "commit, error swallowed", "rollback", "close"])
+@pytest.mark.parametrize(
+    "how", ["commit", "commit, error swallowed", "rollback", "close", "COMMIT", "rollback -- all"]
+)
 @pytest.mark.parametrize("kind", ["session", "connection"])
 @pytest.mark.parametrize("driver", ["pysqlite", "aiosqlite"])
 async def test_a_handler_that_ends_the_transaction_is_an_error_and_nothing_is_committed(
@@ -250,8 +252,10 @@ async def test_a_handler_that_ends_the_transaction_is_an_error_and_nothing_is_co
                 target.commit()
         elif how == "rollback":
             target.rollback()
-        else:
+        elif how == "close":
             target.close()
+        else:
+            target.execute(text(how))
 
     async with opened(driver, kind, tmp_path) as database:
         handler = database.handler(guarded(database), work)
