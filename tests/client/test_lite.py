@@ -266,6 +266,25 @@ async def test_a_lite_topic_that_another_member_takes_over_is_told(broker: Local
     assert (first, told) == ([b"a"], [name])
 
 
+async def test_members_of_a_wildcard_group_get_every_lite_topic(broker: LocalBroker) -> None:
+    group, names, got = lite_group(broker, fresh("g"), wildcard="true"), {fresh("s"), fresh("s")}, set[str]()
+
+    async def handle(message: ReceivedMessage) -> None:
+        assert message.lite_topic is not None
+        got.add(message.lite_topic)
+
+    async with (
+        Producer("p", broker.namesrv) as producer,
+        LiteConsumer(group, broker.namesrv, topic=PARENT, handler=handle) as consumer,
+    ):
+        for name in names:
+            await producer.send(Message(PARENT, "x"), lite_topic=name)
+        await until(lambda: names <= got, 60)
+        with pytest.raises(BrokerRefused, match="not supported for this group"):
+            await consumer.subscribe("more")
+        assert consumer.lite_topics == frozenset()
+
+
 async def test_limits_and_groups_that_do_not_fit_are_told(broker: LocalBroker) -> None:
     group = lite_group(broker, fresh("g"))
     async with LiteConsumer(

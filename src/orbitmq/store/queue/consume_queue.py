@@ -123,7 +123,7 @@ class OpenFiles:
         if file is not None:
             self._files.move_to_end(key)
             return file
-        path = queue_folder(self._folder, queue) / segment_name(start)
+        path = queue_file(self._folder, queue, start)
         size = self._file_bytes if create else None
         try:
             file = self._disk.open(path, size)
@@ -157,7 +157,12 @@ class OpenFiles:
 
 def queue_folder(folder: Path, queue: ConsumeQueue) -> Path:
     """The folder of a queue's files."""
-    return folder / queue.topic / str(queue.queue_id)
+    return folder.joinpath(queue.topic, str(queue.queue_id))
+
+
+def queue_file(folder: Path, queue: ConsumeQueue, start: int) -> Path:
+    """The file of a queue that begins at byte `start`."""
+    return folder.joinpath(queue.topic, str(queue.queue_id), segment_name(start))
 
 
 class QueueTable:

@@ -16,6 +16,7 @@ from orbitmq.store.queue.consume_queue import (
     UNIT_BYTES,
     ConsumeQueue,
     QueueTable,
+    queue_file,
     queue_folder,
 )
 from orbitmq.store.queue.units_cy import count_valid
@@ -39,20 +40,19 @@ def load_queues(table: QueueTable) -> None:
 
 
 def _load_queue(table: QueueTable, topic: str, queue_id: int) -> None:
-    found = ConsumeQueue(topic, queue_id)
-    folder = queue_folder(table.folder, found)
-    starts = _joined_starts(table, found)
-    if len(starts) > 1 and not _is_in_order(table, found, starts):
+    folder = table.folder.joinpath(topic, str(queue_id))
+    found = segment_starts(table.disk.names(folder))
+    if not found:
+        return
+    queue = table.make(topic, queue_id, found[0] // UNIT_BYTES)
+    starts = _joined_starts(table, queue, found)
+    if len(starts) > 1 and not _is_in_order(table, queue, starts):
         log.warning("%s: its files are damaged, or not in order: they are made anew from the log", folder)
         for start in starts:
             table.disk.remove(folder / segment_name(start))
-        table.reading.forget(found)
+        table.remove(queue)
         table.is_damaged = True
         return
-    if not starts:
-        return
-    first = starts[0] // UNIT_BYTES
-    queue = table.make(topic, queue_id, first)
     end = starts[-1]
     for start in starts[-3:]:
         valid, last_end = _valid_in_file(table, queue, start)
@@ -60,22 +60,21 @@ def _load_queue(table: QueueTable, topic: str, queue_id: int) -> None:
         end = start + valid * UNIT_BYTES
         if end < start + table.file_bytes:
             break
-    for start in starts:
-        if start > end or (start == end and start != starts[0]):
-            table.disk.remove(folder / segment_name(start))
-            table.disk.sync_folder(folder)
     set_end(queue, end // UNIT_BYTES)
     queue.base = -1
-    # Files that were removed may be made again under the same names.
-    table.reading.forget(queue)
+    behind = [start for start in starts if start > end or (start == end and start != starts[0])]
+    for start in behind:
+        table.disk.remove(folder / segment_name(start))
+        table.disk.sync_folder(folder)
+    if behind or len(starts) < len(found):
+        table.reading.forget(queue)  # files that were removed may be made again under the same names
 
 
-def _joined_starts(table: QueueTable, queue: ConsumeQueue) -> list[int]:
+def _joined_starts(table: QueueTable, queue: ConsumeQueue, found: list[int]) -> list[int]:
     """The files of a queue from the first on, up to a gap; of the right size."""
-    folder = queue_folder(table.folder, queue)
     joined: list[int] = []
-    for start in segment_starts(table.disk.names(folder)):
-        path = folder / segment_name(start)
+    for start in found:
+        path = queue_file(table.folder, queue, start)
         if start % table.file_bytes:
             raise StoreCorrupt(
                 path,
@@ -86,14 +85,12 @@ def _joined_starts(table: QueueTable, queue: ConsumeQueue) -> list[int]:
             log.warning("%s: the file before it is missing; its units are taken from the log", path)
             table.disk.remove(path)
             continue
-        file = table.disk.open(path, table.file_bytes)
-        size = file.size
-        file.close()
-        if size != table.file_bytes:
+        file = table.reading.get(queue, start, create=True)
+        if file is not None and file.size != table.file_bytes:
             raise StoreCorrupt(
                 path,
-                f"the file has {size} bytes instead of {table.file_bytes}",
-                f"set mappedFileSizeConsumeQueue={size} if the store was made so, or remove the file",
+                f"the file has {file.size} bytes instead of {table.file_bytes}",
+                f"set mappedFileSizeConsumeQueue={file.size} if the store was made so, or remove the file",
             )
         joined.append(start)
     return joined
