@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
 def main() -> None:
     """Runs the command line; the process ends with its exit code."""
+    # Modules are no garbage: to look for some again and again takes an eighth of a server's start.
+    gc.set_threshold(50_000)
     try:
         from orbitmq.cli.app import run
 

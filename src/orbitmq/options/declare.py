@@ -102,11 +102,11 @@ class Settings:
 def declared(settings: type[Settings]) -> list[Option]:
     """The rows that a settings class declares by its fields, inherited ones included."""
     annotations = get_type_hints(settings, include_extras=True)
+    declaring = {name: base for base in reversed(settings.__mro__) for name in get_annotations(base)}
     rows = []
     for one in fields(settings):
         if row_of := one.metadata.get(_ROW):
-            base = next(base for base in settings.__mro__ if one.name in get_annotations(base))
-            row = row_of(base, one.name, annotations[one.name])
+            row = row_of(declaring[one.name], one.name, annotations[one.name])
             if row.key != one.name:
                 raise TypeError(f"{settings.__name__}.{one.name} is not the option {row.name}")
             rows.append(row)

@@ -22,9 +22,10 @@ class OptionTable(Generic[S]):
 
     def __init__(self, settings: type[S], *others: Iterable[Option]) -> None:
         self._settings = settings
-        self.rows: tuple[Option, ...] = (*declared(settings), *(row for rows in others for row in rows))
+        read = declared(settings)
+        self.rows: tuple[Option, ...] = (*read, *(row for rows in others for row in rows))
         self._by_name: dict[str, Option] = {}
-        self._declared = {row.name for row in declared(settings)}
+        self._declared = {row.name for row in read}
         for row in self.rows:
             for name in dict.fromkeys((row.name, row.key)):
                 if name in self._by_name:
