@@ -28,7 +28,7 @@ from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.names import AUTO_CREATE_TOPIC
 from orbitmq.protocol.requests.group import UpdateAndCreateSubscriptiongroup
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
-from tests.needs import java
+from tests.needs import java, javac
 from tests.peers.machine import jars
 from tests.peers.orbitmq_process import OrbitMQ
 from tests.peers.proxy_process import BehindApacheProxy, BehindProxy
@@ -117,10 +117,9 @@ async def memory_of_streams(proxy: BehindProxy) -> tuple[float, float]:
 def compiled(folder: Path, library: Path) -> Path:
     """The load's classes."""
     source = JAVA / "GrpcLoad.java"
-    javac = str(Path(java()).with_name("javac")) if os.sep in java() else "javac"
     first = next(library.glob("rocketmq-client-java-*.jar"))
     path = f"{first}:{library}/*"
-    subprocess.run([javac, "-nowarn", "-d", str(folder), "-cp", path, str(source)], check=True)
+    subprocess.run([javac(), "-nowarn", "-d", str(folder), "-cp", path, str(source)], check=True)
     return folder
 
 

@@ -49,6 +49,11 @@ def java() -> str:
     return str(Path(home, "bin", "java")) if home else "java"
 
 
+def javac() -> str:
+    """The compiler beside that Java."""
+    return str(Path(java()).with_name("javac")) if os.sep in java() else "javac"
+
+
 def _version(command: Sequence[str], pattern: str) -> tuple[int, ...]:
     try:
         asked = subprocess.run(command, capture_output=True, text=True)
@@ -59,8 +64,7 @@ def _version(command: Sequence[str], pattern: str) -> tuple[int, ...]:
 
 
 def _has_jdk() -> bool:
-    compiler = str(Path(java()).with_name("javac")) if "/" in java() else "javac"
-    return _version([java(), "-version"], r'version "(\d+)') >= (17,) and shutil.which(compiler) is not None
+    return _version([java(), "-version"], r'version "(\d+)') >= (17,) and shutil.which(javac()) is not None
 
 
 def _has_java_for_spark() -> bool:

@@ -12,11 +12,14 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from orbitmq.server.turn.listener import free_ports
+from tests.kit.class_archives import QUICK_START
+from tests.needs import javac
 
 REPOSITORY = Path(__file__).parents[2]
 LOOPBACK = "127.0.0.1"
@@ -47,6 +50,25 @@ def jars(pom: Path, name: str) -> Path:
             subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *goal], check=True)
             done.touch()
     return folder / "lib"
+
+
+def compiled(source: Path, libraries: Path) -> Path:
+    """The jar of a Java program of one file, compiled once: `java Program.java` does it at each start, in 2 s
+    of CPU time.
+    """
+    given = source.read_bytes() + str(libraries).encode()
+    folder = cache() / f"{source.stem}-{hashlib.sha256(given).hexdigest()[:12]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    made = folder / f"{source.stem}.jar"
+    with (folder / "lock").open("w") as lock, tempfile.TemporaryDirectory() as classes:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            quick = [f"-J{flag}" for flag in QUICK_START]
+            command = [javac(), *quick, "-nowarn", "-cp", f"{libraries}/*", "-d", classes, str(source)]
+            subprocess.run(command, check=True, capture_output=True)
+            packed = shutil.make_archive(str(folder / "new"), "zip", classes)
+            Path(packed).replace(made)
+    return made
 
 
 def free_port(offsets: Sequence[int] = (0,)) -> int:

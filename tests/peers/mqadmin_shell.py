@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.kit.class_archives import QUICK_START
 from tests.needs import java
-from tests.peers.machine import jars
+from tests.peers.machine import compiled, jars
 
 SOURCE = Path(__file__).parent / "mqadmin" / "Shell.java"
 POM = Path(__file__).parent / "judge" / "java" / "pom.xml"
@@ -36,12 +37,12 @@ class Shell:
     def __init__(self, namesrv: str, home: Path) -> None:
         home.mkdir(parents=True, exist_ok=True)
         log = home / "logs"
+        libraries = jars(POM, "mqadmin-5.4.0")
         self._errors = (home / "shell.err").open("w+")
         self._popen = subprocess.Popen(
             [
                 java(),
-                "-XX:TieredStopAtLevel=1",
-                "-XX:+UseSerialGC",
+                *QUICK_START,
                 "-Xmx512m",
                 f"-Duser.home={home}",
                 f"-Drocketmq.home.dir={home}",
@@ -49,8 +50,8 @@ class Shell:
                 f"-Drocketmq.log.root={log}",
                 "-Drocketmq.client.logLevel=WARN",
                 "-cp",
-                f"{jars(POM, 'mqadmin-5.4.0')}/*",
-                str(SOURCE),
+                f"{compiled(SOURCE, libraries)}:{libraries}/*",
+                SOURCE.stem,
                 namesrv,
             ],
             cwd=home,  # some commands leave files where they run
