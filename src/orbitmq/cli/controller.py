@@ -6,10 +6,19 @@ import os
 
 import click
 
-from orbitmq.cli.flags import PORT, ServerFlags, server_flags, warn_misspelt, warn_without_effect
-from orbitmq.cli.settings import controller_settings
+from orbitmq.cli.flags import (
+    PORT,
+    ServerFlags,
+    flag_layer,
+    server_flags,
+    warn_misspelt,
+    warn_without_effect,
+)
+from orbitmq.cli.settings import Given
 from orbitmq.cli.starting import announce, controller_listeners
-from orbitmq.controller.options import CONTROLLER_TABLE
+from orbitmq.controller.options import CONTROLLER_TABLE, ControllerSettings
+from orbitmq.net.address import format_address
+from orbitmq.options import Layer, OptionError
 
 
 @click.command(
@@ -44,3 +53,18 @@ def controller(flags: ServerFlags, **given: object) -> None:
     ).replace("}", "}}")
     server = ControllerServer(settings, store)
     run(serve(server, ready_line=ready_line, ready_file=flags.ready_file, settings=[settings]))
+
+
+def controller_settings(flags: ServerFlags, given: Given) -> ControllerSettings:
+    """The settings of a controller. Raises OptionError."""
+    layers = [Layer(one.source, one.values, one.lenient, lines=one.lines) for one in flags.layers()]
+    settings = CONTROLLER_TABLE.load([*layers, flag_layer({**given, "bindAddress": flags.listen})])
+    if not settings.store_address:
+        raise OptionError(
+            "a controller needs a consensus store: --store etcd://HOST:PORT (Debian's package etcd-server "
+            "has one) or --store zookeeper://HOST:PORT"
+        )
+    if flags.advertise is not None:
+        host, port = flags.advertise
+        settings.advertised_address = format_address(host, port or settings.listen_port)
+    return settings

@@ -11,15 +11,16 @@ from orbitmq.cli.flags import (
     PORT,
     PORT_OR_NONE,
     ServerFlags,
+    flag_layer,
     server_flags,
     warn_misspelt,
     warn_without_effect,
 )
-from orbitmq.cli.settings import proxy_settings
+from orbitmq.cli.settings import Given
 from orbitmq.cli.starting import announce
 from orbitmq.extras import lacking
-from orbitmq.net.address import format_address
-from orbitmq.options import declared
+from orbitmq.net.address import format_address, parse_addresses
+from orbitmq.options import OptionError, declared
 from orbitmq.options.tls import TlsSettings
 from orbitmq.proxy.options import PROXY_TABLE, ProxySettings
 
@@ -111,3 +112,16 @@ def proxy(flags: ServerFlags, **given: object) -> None:
             settings=[settings],
         )
     )
+
+
+def proxy_settings(flags: ServerFlags, given: Given) -> ProxySettings:
+    """The settings of a proxy. Raises OptionError, BadAddress."""
+    layers = [layer.for_broker() for layer in flags.layers()]
+    settings = PROXY_TABLE.load([*layers, flag_layer({**given, "bindAddress": flags.listen})])
+    if not settings.namesrv_addr:
+        raise OptionError("a proxy needs the name servers of its brokers: --namesrv HOST:PORT")
+    settings.namesrv_addr = ";".join(parse_addresses(settings.namesrv_addr))
+    if flags.advertise is not None:
+        host, port = flags.advertise
+        settings.advertised_endpoints = format_address(host, port or settings.grpc_server_port)
+    return settings

@@ -1,4 +1,4 @@
-"""Settings of servers from flags, --set, environment and file."""
+"""Settings of brokers and name servers from flags, --set, environment and file."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Mapping
 
 from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
 from orbitmq.cli.flags import ServerFlags, flag_layer
-from orbitmq.controller.options import CONTROLLER_TABLE, ControllerSettings
 from orbitmq.nameserver.options import NAMESRV_TABLE, NamesrvSettings
 from orbitmq.net.address import format_address, parse_addresses
 from orbitmq.net.errors import BadAddress
 from orbitmq.options import Layer, OptionError, declared
 from orbitmq.options.tls import TlsSettings
-from orbitmq.proxy.options import PROXY_TABLE, ProxySettings
 
 Given = Mapping[str, object]
 """Flags of one command by the name of the option they set; None where a flag was not given."""
@@ -32,34 +30,6 @@ def broker_settings(flags: ServerFlags, given: Given) -> BrokerSettings:
 def namesrv_settings(flags: ServerFlags, given: Given) -> NamesrvSettings:
     """The settings of a name server. Raises OptionError."""
     return _namesrv(flags, given, [layer.for_namesrv() for layer in flags.layers()])
-
-
-def controller_settings(flags: ServerFlags, given: Given) -> ControllerSettings:
-    """The settings of a controller. Raises OptionError."""
-    layers = [Layer(one.source, one.values, one.lenient, lines=one.lines) for one in flags.layers()]
-    settings = CONTROLLER_TABLE.load([*layers, flag_layer({**given, "bindAddress": flags.listen})])
-    if not settings.store_address:
-        raise OptionError(
-            "a controller needs a consensus store: --store etcd://HOST:PORT (Debian's package etcd-server "
-            "has one) or --store zookeeper://HOST:PORT"
-        )
-    if flags.advertise is not None:
-        host, port = flags.advertise
-        settings.advertised_address = format_address(host, port or settings.listen_port)
-    return settings
-
-
-def proxy_settings(flags: ServerFlags, given: Given) -> ProxySettings:
-    """The settings of a proxy. Raises OptionError, BadAddress."""
-    layers = [layer.for_broker() for layer in flags.layers()]
-    settings = PROXY_TABLE.load([*layers, flag_layer({**given, "bindAddress": flags.listen})])
-    if not settings.namesrv_addr:
-        raise OptionError("a proxy needs the name servers of its brokers: --namesrv HOST:PORT")
-    settings.namesrv_addr = ";".join(parse_addresses(settings.namesrv_addr))
-    if flags.advertise is not None:
-        host, port = flags.advertise
-        settings.advertised_endpoints = format_address(host, port or settings.grpc_server_port)
-    return settings
 
 
 def standalone_settings(

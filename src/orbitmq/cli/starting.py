@@ -6,17 +6,19 @@ import logging
 import platform
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orbitmq import __version__
 from orbitmq.broker.ha.options import HA_DISTANCE
 from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
 from orbitmq.compiled import hot_modules
-from orbitmq.controller.options import ControllerSettings
 from orbitmq.nameserver.options import NamesrvSettings
 from orbitmq.net.address import format_address, is_loopback, parse_address, parse_addresses
 from orbitmq.options import OptionTable, Settings
 from orbitmq.server.errors import StartError
+
+if TYPE_CHECKING:
+    from orbitmq.controller.options import ControllerSettings
 
 log = logging.getLogger(__name__)
 

@@ -52,7 +52,7 @@ def _with_store(
     act: Callable[[ConsensusStore], Awaitable[T]],
 ) -> T:
     """Does something with the store of these options. Raises OptionError, ConsensusError."""
-    from orbitmq.cli.settings import controller_settings
+    from orbitmq.cli.controller import controller_settings
     from orbitmq.server.controller.stores import open_store  # Linux only, unlike the other commands
 
     settings = controller_settings(
