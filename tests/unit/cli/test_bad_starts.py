@@ -86,9 +86,9 @@ def standalone(start: Start, folder: Path, *arguments: object) -> tuple[int, lis
 
 
 @contextlib.contextmanager
-def taken(host: str = "127.0.0.1") -> Iterator[int]:
+def taken(port: int = 0) -> Iterator[int]:
     with socket.socket() as holder:
-        holder.bind((host, 0))
+        holder.bind(("127.0.0.1", port))
         holder.listen()
         yield holder.getsockname()[1]
 
@@ -107,10 +107,11 @@ def test_port_or_vip_port_of_the_broker_taken_leaves_the_folder_free(
     orbitmq: Start, tmp_path: Path, distance: int
 ) -> None:
     ready = tmp_path / "ready"
-    with taken() as port:
+    broker = free_ports(-2, 1, 2)
+    with taken(broker - distance) as port:
         code, lines = orbitmq(
-            *("standalone", "--data-dir", tmp_path / "data", "--broker-port", port + distance),
-            *("--namesrv-port", free_ports(), "--ready-file", ready, *SMALL),
+            *("standalone", "--data-dir", tmp_path / "data", "--broker-port", broker),
+            *("--namesrv-port", broker + 2, "--ready-file", ready, *SMALL),
         )
     assert (code, lines) == (
         3,
