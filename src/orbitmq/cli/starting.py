@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orbitmq import __version__
-from orbitmq.broker.ha.options import HA_DISTANCE
 from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
+from orbitmq.broker.role.options import HA_DISTANCE
 from orbitmq.compiled import hot_modules
 from orbitmq.nameserver.options import NamesrvSettings
 from orbitmq.net.address import format_address, is_loopback, parse_address, parse_addresses

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from orbitmq.broker.lite.pops import LitePops
 from orbitmq.broker.metadata.identity import BrokerIdentity
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.acks import PopAcks, read_handle
 from orbitmq.broker.pop.acks_cy import handle_acks
+from orbitmq.broker.pop.options import PopOptions
 from orbitmq.broker.pop.polling import HeldCalls
 from orbitmq.broker.pop.pops import LONGEST_INVISIBLE_MS
 from orbitmq.broker.registry import handlers
@@ -42,7 +42,7 @@ class PopAckTables:
     """Tables of acknowledgements."""
 
     identity: BrokerIdentity
-    settings: BrokerSettings
+    settings: PopOptions
     pop_acks: PopAcks
     lite_pops: LitePops
     held_pops: HeldCalls

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orbitmq.broker.admin.options import AdminOptions
 from orbitmq.broker.config import BrokerConfig
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.role.role import (
     ASYNC_MASTER,
@@ -35,7 +35,7 @@ ROLES = (ASYNC_MASTER, SYNC_MASTER, SLAVE)
 class ConfigTables:
     """The options, and the topics whose registration one of them shows in."""
 
-    settings: BrokerSettings
+    settings: AdminOptions
     config: BrokerConfig
     topics: TopicTable
     dirty_tables: DirtyTables

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from orbitmq.broker.metadata import names
 from orbitmq.broker.metadata.groups import GroupTable
+from orbitmq.broker.metadata.options import TopicOptions
 from orbitmq.broker.metadata.pagination import page
 from orbitmq.broker.offset.offsets import OffsetTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Result, in_turns
@@ -36,7 +36,7 @@ from orbitmq.protocol.schema.declare import Reply, Void
 class GroupTables:
     """Tables of the administration of groups."""
 
-    settings: BrokerSettings
+    settings: TopicOptions
     groups: GroupTable
     offsets: OffsetTable
     stats: BrokerStats

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from orbitmq.broker.admin.options import AdminOptions
 from orbitmq.broker.admin.runtime_info import TimerFigures, Uptime, runtime_info
 from orbitmq.broker.delay.level_delivery import DelayDelivery
 from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.role.state import RoleState
 from orbitmq.broker.stats.counters import BrokerStats
@@ -40,7 +40,7 @@ class AdminTables:
     """Tables that runtime figures and cleaning look at."""
 
     identity: BrokerIdentity
-    settings: BrokerSettings
+    settings: AdminOptions
     replication: Replication
     role: RoleState
     topics: TopicTable

@@ -13,11 +13,11 @@ from orbitmq.broker.metadata import names
 from orbitmq.broker.metadata.attributes import TOPIC_ATTRIBUTES, alter, parse_attributes
 from orbitmq.broker.metadata.deletions import Deletions
 from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metadata.options import TopicOptions
 from orbitmq.broker.metadata.pagination import page
 from orbitmq.broker.metadata.snapshots import with_items
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Result, in_turns, off_loop
@@ -61,7 +61,7 @@ class TopicTables:
     """Tables of the administration of topics."""
 
     identity: BrokerIdentity
-    settings: BrokerSettings
+    settings: TopicOptions
     topics: TopicTable
     clients: ClientTable
     offsets: OffsetTable

@@ -11,7 +11,7 @@ from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.routes import RouteTable
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.options import BrokerSettings
+from orbitmq.broker.pop.options import PopOptions
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Call, Outcome, Result, Wait
 from orbitmq.handling.dirty_tables import DirtyTables
@@ -45,7 +45,7 @@ class AssignmentTables:
     """Tables that assignments look at and change."""
 
     identity: BrokerIdentity
-    settings: BrokerSettings
+    settings: PopOptions
     topics: TopicTable
     groups: GroupTable
     clients: ClientTable

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from orbitmq.broker.auth.records import user_of
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.client.members import Client, ConsumerGroup
+from orbitmq.broker.client.options import ClientOptions
 from orbitmq.broker.filter.filters import FilterTable
 from orbitmq.broker.filter.sql92 import BadExpression, compile_filter
 from orbitmq.broker.filter.subscription import TYPE_SQL92, is_tag_type, not_supported
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Call, Result, in_turns
 from orbitmq.protocol.bodies.heartbeat import (
@@ -53,7 +53,7 @@ from orbitmq.protocol.schema.declare import Reply, Void
 class ClientTables:
     """Tables that heartbeats and questions about clients look at and change."""
 
-    settings: BrokerSettings
+    settings: ClientOptions
     topics: TopicTable
     groups: GroupTable
     clients: ClientTable

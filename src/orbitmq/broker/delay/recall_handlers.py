@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orbitmq.broker.delay.options import RecallOptions
 from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.role.promise import Promise
 from orbitmq.broker.stats.counters import BrokerStats
@@ -36,7 +36,7 @@ class RecallTables:
     """Tables that a recall looks at and changes."""
 
     identity: BrokerIdentity
-    settings: BrokerSettings
+    settings: RecallOptions
     topics: TopicTable
     timer: Timers
     store: MessageStore

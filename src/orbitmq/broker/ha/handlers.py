@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.broker.ha.options import ControllerModeOptions
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.role.epochs import Epochs
+from orbitmq.broker.role.options import ControllerModeOptions
 from orbitmq.broker.role.role import RoleRequests
 from orbitmq.broker.role.state import RoleState
 from orbitmq.handling.call import Call

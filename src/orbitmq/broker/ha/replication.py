@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from orbitmq.broker.ha.following import Following
 from orbitmq.broker.ha.table_versions import TableVersions
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.role.links import Links, SlaveLink
+from orbitmq.broker.role.options import ReplicationOptions
 from orbitmq.broker.role.state import RoleState
 from orbitmq.protocol.bodies.ha import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
 from orbitmq.protocol.codes import ResponseCode
@@ -44,7 +44,7 @@ class Replication:
     """Links to slaves, or the link to the master."""
 
     def __init__(
-        self, settings: BrokerSettings, log: MessageStore, links: Links, role: RoleState, now: int
+        self, settings: ReplicationOptions, log: MessageStore, links: Links, role: RoleState, now: int
     ) -> None:
         self._settings = settings
         self._role = role

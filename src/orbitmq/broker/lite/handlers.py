@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from orbitmq.broker.client.outbox import Outbox
 from orbitmq.broker.lite.changes import SubscriptionChanges
-from orbitmq.broker.lite.events import LiteEvents, held_key
+from orbitmq.broker.lite.events import held_key
 from orbitmq.broker.lite.groups import is_lite
 from orbitmq.broker.lite.pops import LitePopped, LitePops, LiteWish
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metadata.options import IdentityOptions
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.handlers import MAX_HELD_MS
 from orbitmq.broker.pop.lateness import begin_ms
 from orbitmq.broker.pop.polling import HeldCalls
@@ -35,12 +35,11 @@ class LiteTables:
     """Tables of lite topics."""
 
     identity: BrokerIdentity
-    settings: BrokerSettings
+    settings: IdentityOptions
     topics: TopicTable
     groups: GroupTable
     outbox: Outbox
     lite_changes: SubscriptionChanges
-    lite_events: LiteEvents
     lite_pops: LitePops
     held_lite: HeldCalls
     stats: BrokerStats

@@ -11,13 +11,13 @@ from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.metadata.deletions import Deletions
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.check_points import CheckPoints
 from orbitmq.broker.pop.in_flight import InFlight
 from orbitmq.broker.pop.revive import Reviver
 from orbitmq.broker.pop.timers import TimerProgress
 from orbitmq.broker.role.state import RoleState
 from orbitmq.broker.transaction.check_back import CheckBack
+from orbitmq.broker.transaction.options import TransactionOptions
 from orbitmq.broker.transaction.recovery import TransactionLoading
 from orbitmq.broker.transaction.transactions import Transactions
 from orbitmq.handling.dirty_tables import DirtyTables
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 class Mastership:
     """One broker's, whatever its role is now. The fields without a default are its tables."""
 
-    settings: BrokerSettings
+    settings: TransactionOptions
     store: MessageStore
     role: RoleState
     dirty_tables: DirtyTables

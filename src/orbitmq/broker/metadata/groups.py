@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from orbitmq.broker.metadata import names
 from orbitmq.broker.metadata.attributes import GROUP_ATTRIBUTES, alter
+from orbitmq.broker.metadata.options import TopicOptions
 from orbitmq.broker.metadata.snapshots import Snapshot, TextLog, document_text, in_file, map_text
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from orbitmq.protocol.bodies.version import DataVersion
@@ -26,7 +26,7 @@ class GroupTable:
     FILE = "subscriptionGroup.json"
     NAME = "groups"
 
-    def __init__(self, settings: BrokerSettings, dirty_tables: DirtyTables, now: int) -> None:
+    def __init__(self, settings: TopicOptions, dirty_tables: DirtyTables, now: int) -> None:
         self.by_name: dict[str, SubscriptionGroupConfig] = {}
         self.forbidden: dict[str, dict[str, int]] = {}
         self.version = DataVersion(timestamp=now)

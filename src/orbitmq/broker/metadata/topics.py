@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from orbitmq.broker.metadata.attributes import TOPIC_ATTRIBUTES, alter, without_effect
 from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metadata.options import TopicOptions
 from orbitmq.broker.metadata.snapshots import (
     EntryTexts,
     Snapshot,
@@ -20,7 +21,6 @@ from orbitmq.broker.metadata.snapshots import (
     map_text,
     on_wire,
 )
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
@@ -55,7 +55,7 @@ class TopicTable:
     NAME = "topics"
 
     def __init__(
-        self, identity: BrokerIdentity, settings: BrokerSettings, dirty_tables: DirtyTables, now: int
+        self, identity: BrokerIdentity, settings: TopicOptions, dirty_tables: DirtyTables, now: int
     ) -> None:
         self.by_name: dict[str, TopicConfig] = {}
         self.version = DataVersion(timestamp=now)

@@ -12,7 +12,7 @@ from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.snapshots import with_items
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable, Queues
-from orbitmq.broker.options import BrokerSettings
+from orbitmq.broker.offset.options import UpkeepOptions
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.role.state import RoleState
 from orbitmq.handling.call import Call, Result, Warm, in_turns, off_loop
@@ -51,7 +51,7 @@ class OffsetTables:
     """Tables of requests about offsets."""
 
     identity: BrokerIdentity
-    settings: BrokerSettings
+    settings: UpkeepOptions
     topics: TopicTable
     groups: GroupTable
     clients: ClientTable

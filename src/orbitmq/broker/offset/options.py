@@ -31,3 +31,12 @@ class UpkeepOptions(Settings, owner="BrokerConfig"):
         mutable=True,
         owner="MessageStoreConfig",
     )
+    use_server_side_reset_offset: bool = option(
+        True, "Reset offsets in the broker, with or without running consumers.", mutable=True
+    )
+    flush_consumer_offset_interval: int = option(
+        5000, "Interval at which consumer offsets are saved.", unit="ms", minimum=1
+    )
+    consumer_offset_update_version_step: Long = option(
+        500, "Number of offset updates after which their table gets a new version.", minimum=1
+    )

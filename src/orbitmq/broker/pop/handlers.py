@@ -10,8 +10,8 @@ from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.new_topics import once_saved
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.lateness import begin_ms
+from orbitmq.broker.pop.options import PopOptions
 from orbitmq.broker.pop.polling import HeldCalls, Wants
 from orbitmq.broker.pop.pops import LONGEST_INVISIBLE_MS, MOST_MESSAGES, Popped, Pops, PopWish
 from orbitmq.broker.registry import handlers
@@ -44,7 +44,7 @@ class PopTables:
     """Tables of pops."""
 
     identity: BrokerIdentity
-    settings: BrokerSettings
+    settings: PopOptions
     topics: TopicTable
     groups: GroupTable
     filters: FilterTable

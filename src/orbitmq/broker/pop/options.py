@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.options import Long, Settings, option
+from orbitmq.broker.metadata.options import IdentityOptions, TopicOptions
+from orbitmq.options import Long, option
 
 
 @dataclass(kw_only=True)
-class PopOptions(Settings, owner="BrokerConfig"):
+class PopOptions(IdentityOptions, TopicOptions, owner="BrokerConfig"):
     """Options of POP."""
 
-    revive_queue_num: int = option(8, "Queues of the revive topic of POP consumption.", minimum=1)
     revive_interval: Long = option(
         1000,
         "Interval of checks for popped messages that were not acknowledged in time.",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.offset.offsets import OffsetTable
-from orbitmq.broker.options import BrokerSettings
+from orbitmq.broker.pull.options import PullOptions
 from orbitmq.handling.call import Outcome, Result, Wait
 from orbitmq.protocol.bodies.heartbeat import ConsumeType
 from orbitmq.protocol.codes import ResponseCode
@@ -44,7 +44,7 @@ class BroadcastOffsets:
     """The members of broadcasting groups by group and topic."""
 
     def __init__(
-        self, settings: BrokerSettings, clients: ClientTable, offsets: OffsetTable, store: MessageStore
+        self, settings: PullOptions, clients: ClientTable, offsets: OffsetTable, store: MessageStore
     ) -> None:
         self._settings = settings
         self._clients = clients

@@ -21,8 +21,8 @@ from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.new_topics import once_saved
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pull.broadcasts import BroadcastOffsets, Puller
+from orbitmq.broker.pull.options import PullOptions
 from orbitmq.broker.pull.pulls_cy import BYTES_AT_ONCE, CachedPullPlan, answer, handle_pulls
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.role.state import RoleState
@@ -82,7 +82,7 @@ class PullTables:
     """Tables that a pull looks at."""
 
     identity: BrokerIdentity
-    settings: BrokerSettings
+    settings: PullOptions
     topics: TopicTable
     groups: GroupTable
     clients: ClientTable

@@ -9,8 +9,8 @@ from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.delay.levels import DelayLevels
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metadata.options import IdentityOptions
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.record import read_record
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.retry.rules import SendBack, retry_limit, sent_back
@@ -34,7 +34,7 @@ class RetryTables:
     """Tables of messages that consumers send back."""
 
     identity: BrokerIdentity
-    settings: BrokerSettings
+    settings: IdentityOptions
     topics: TopicTable
     groups: GroupTable
     levels: DelayLevels

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from enum import Enum
 
 from orbitmq.broker.metadata.identity import BrokerIdentity
-from orbitmq.broker.options import BrokerSettings
+from orbitmq.broker.role.options import GroupOptions
 from orbitmq.broker.role.role import Role
 from orbitmq.broker.role.state import RoleState
 
@@ -32,7 +32,7 @@ class ActingStep(Enum):
 class StandIn:
     """One broker's. It reads the role, which the server changes as the steps say."""
 
-    def __init__(self, settings: BrokerSettings, identity: BrokerIdentity, role: RoleState) -> None:
+    def __init__(self, settings: GroupOptions, identity: BrokerIdentity, role: RoleState) -> None:
         self._settings = settings
         self._identity = identity
         self._role = role

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from orbitmq.broker.metadata.identity import BrokerIdentity
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.role.epochs import Epochs
 from orbitmq.broker.role.in_sync import InSyncSet, Lease
 from orbitmq.broker.role.links import Links
+from orbitmq.broker.role.options import RoleOptions
 from orbitmq.broker.role.role import Role, RoleChange
 from orbitmq.broker.role.state import RoleState
 from orbitmq.protocol.bodies.ha import SyncStateSet
@@ -173,7 +173,7 @@ class RoleMachine:
 
     def __init__(
         self,
-        settings: BrokerSettings,
+        settings: RoleOptions,
         identity: BrokerIdentity,
         log: OwnLog,
         role: RoleState,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.role.in_sync import InSyncSet
 from orbitmq.broker.role.links import Links
+from orbitmq.broker.role.options import RoleOptions
 from orbitmq.broker.role.role import ASYNC_MASTER, SLAVE, SYNC_MASTER
 from orbitmq.broker.role.state import RoleState
 from orbitmq.protocol.codes import ResponseCode
@@ -26,7 +26,7 @@ class Log(Protocol):
     def durable_offset(self) -> int: ...
 
 
-def unkept_options(settings: BrokerSettings) -> Iterator[str]:
+def unkept_options(settings: RoleOptions) -> Iterator[str]:
     """A line for each option that asks for copies on slaves and has no effect with the other options.
 
     A slave and a broker in controller mode may come into a role in which these options count.
@@ -54,7 +54,7 @@ def unkept_options(settings: BrokerSettings) -> Iterator[str]:
 class Promise:
     """Conditions that answers to stores wait for. Asked at every send: its parts are plain comparisons."""
 
-    def __init__(self, settings: BrokerSettings, log: Log, links: Links, role: RoleState) -> None:
+    def __init__(self, settings: RoleOptions, log: Log, links: Links, role: RoleState) -> None:
         self._settings = settings
         self._log = log
         self.links = links

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from orbitmq.broker.options import BrokerSettings
+from orbitmq.broker.role.options import RoleOptions
 from orbitmq.protocol.replication import BadStream
 
 
-def require_same_guards(settings: BrokerSettings, address: str, said: Mapping[str, str]) -> None:
+def require_same_guards(settings: RoleOptions, address: str, said: Mapping[str, str]) -> None:
     """Raises BadStream if the master's HA port has TLS or a sign-in and this slave's has not, or the reverse.
     `said` are the master's options.
     """
@@ -24,7 +24,7 @@ def require_same_guards(settings: BrokerSettings, address: str, said: Mapping[st
 
 
 def require_same_group(
-    settings: BrokerSettings, segment_bytes: int, address: str, said: Mapping[str, str]
+    settings: RoleOptions, segment_bytes: int, address: str, said: Mapping[str, str]
 ) -> None:
     """Raises BadStream if the master is of another cluster or group, or has segments of another size."""
     for name, mine, remedy in (

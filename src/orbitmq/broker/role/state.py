@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orbitmq.broker.options import BrokerSettings
+from orbitmq.broker.role.options import RoleOptions
 from orbitmq.broker.role.role import SLAVE, Role, RoleChange
 
 
 class RoleState:
     """Asked at every send and pull: its parts are plain attributes."""
 
-    def __init__(self, settings: BrokerSettings, own_id: int = 0, own_addresses: Iterable[str] = ()) -> None:
+    def __init__(self, settings: RoleOptions, own_id: int = 0, own_addresses: Iterable[str] = ()) -> None:
         """`own_addresses` are those of this broker itself, which it does not follow."""
         self._settings = settings
         self._own_addresses = frozenset(own_addresses)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from orbitmq.broker.metadata import names
 from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metadata.options import IdentityOptions
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
@@ -44,7 +44,7 @@ class Admission:
 
     __slots__ = ("_counter", "_identity", "_open", "_settings", "_topics", "_version")
 
-    def __init__(self, identity: BrokerIdentity, settings: BrokerSettings, topics: TopicTable) -> None:
+    def __init__(self, identity: BrokerIdentity, settings: IdentityOptions, topics: TopicTable) -> None:
         self._identity = identity
         self._settings = settings
         self._topics = topics

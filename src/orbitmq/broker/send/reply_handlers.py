@@ -9,9 +9,9 @@ from orbitmq.broker.auth.permissions import PUB
 from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.send.admission import Admission
+from orbitmq.broker.send.options import SendOptions
 from orbitmq.handling.call import Answer, Call, Outcome, Result, Wait
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -36,7 +36,7 @@ class ReplyTables:
     """Tables that passing on a reply looks at and changes."""
 
     identity: BrokerIdentity
-    settings: BrokerSettings
+    settings: SendOptions
     admission: Admission
     clients: ClientTable
     store: MessageStore

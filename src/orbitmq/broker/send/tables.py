@@ -14,10 +14,10 @@ from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.role.promise import Promise
 from orbitmq.broker.send.admission import Admission
 from orbitmq.broker.send.answer import AnswerTemplate
+from orbitmq.broker.send.options import SendOptions
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.broker.transaction.records import OP_PROPERTIES
 from orbitmq.broker.transaction.rerouting import ReroutingRules
@@ -56,7 +56,7 @@ class SendTables:
     """Tables that a send looks at and changes."""
 
     identity: BrokerIdentity
-    settings: BrokerSettings
+    settings: SendOptions
     topics: TopicTable
     groups: GroupTable
     locks: QueueLocks

@@ -28,8 +28,8 @@ from orbitmq.broker.client.outbox import Outbox
 from orbitmq.broker.copied_properties import NoRoom
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.stats.passed_over import AGAIN, PassedOver
+from orbitmq.broker.transaction.options import TransactionOptions
 from orbitmq.broker.transaction.records import Half, check_request, copied, given_up
 from orbitmq.broker.transaction.transactions import Transactions
 from orbitmq.protocol.names import TRANSACTION_CHECK_TOPIC
@@ -55,7 +55,7 @@ class Verdict(Enum):
     ASK = auto()
 
 
-def judge(half: Half, settings: BrokerSettings, now: int, further_checks: int = 0) -> Verdict:
+def judge(half: Half, settings: TransactionOptions, now: int, further_checks: int = 0) -> Verdict:
     """Applies the rules to one open half message; `further_checks` are those that it does not say itself."""
     born = half.record.born_timestamp
     too_old = now - born > settings.file_reserved_time * HOUR_MS
@@ -78,7 +78,7 @@ class CheckBack:
     def __init__(
         self,
         identity: BrokerIdentity,
-        settings: BrokerSettings,
+        settings: TransactionOptions,
         transactions: Transactions,
         topics: TopicTable,
         clients: ClientTable,

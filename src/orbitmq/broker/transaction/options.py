@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.options import Long, Settings, option
+from orbitmq.options import Long, option
+from orbitmq.store.option_rows import StoreSettings
 
 
 @dataclass(kw_only=True)
-class TransactionOptions(Settings, owner="BrokerConfig"):
+class TransactionOptions(StoreSettings, owner="BrokerConfig"):
     """Options of a broker about half messages and those who decide about them."""
 
     reject_transaction_message: bool = option(False, "Refuse half messages.", mutable=True)

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 from typing import cast
 
-from orbitmq.broker.ha.options import ReplicationOptions
 from orbitmq.broker.ha.sign_in import MasterSignIn, SignInRefused
 from orbitmq.broker.role.links import Links, Send, SlaveLink
+from orbitmq.broker.role.options import ReplicationOptions
 from orbitmq.net.accepting import stop_accepting
 from orbitmq.net.address import format_address
 from orbitmq.net.tls import Contexts, FirstByte

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 from orbitmq.broker.ha.epoch_following import EpochFollowing, LogsDiverged
 from orbitmq.broker.ha.following import Following
-from orbitmq.broker.ha.options import HA_DISTANCE
 from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.ha.sign_in import SlaveSignIn
 from orbitmq.broker.options import BrokerSettings
+from orbitmq.broker.role.options import HA_DISTANCE
 from orbitmq.broker.role.same_group import (
     require_overlap,
     require_same_group,

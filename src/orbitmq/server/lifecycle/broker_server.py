@@ -15,11 +15,11 @@ from orbitmq import __version__
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.fast_failure import FastFailure
 from orbitmq.broker.filter.sql92 import load_parser
-from orbitmq.broker.ha.options import HA_DISTANCE
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metrics import samples
 from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
 from orbitmq.broker.role.machine import RoleMachine
+from orbitmq.broker.role.options import HA_DISTANCE
 from orbitmq.broker.role.promise import unkept_options
 from orbitmq.broker.role.role import RoleChange
 from orbitmq.broker.transaction.handlers import decisions_first

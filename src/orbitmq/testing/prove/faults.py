@@ -11,7 +11,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from orbitmq.broker.ha.options import HA_DISTANCE
+from orbitmq.broker.role.options import HA_DISTANCE
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool

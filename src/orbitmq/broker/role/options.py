@@ -1,11 +1,17 @@
-"""The options of replication."""
+"""The options of a broker's role in its group: of replication, acting slaves and controller mode."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from orbitmq.broker.auth.options import AuthSettings
+from orbitmq.broker.metadata.options import IdentityOptions
 from orbitmq.broker.role.role import SLAVE
 from orbitmq.options import Long, RefusedValue, Settings, option
+from orbitmq.options.network import NetworkSettings
+from orbitmq.options.option import Value
+from orbitmq.store.option_rows import StoreSettings
 
 HA_DISTANCE = 1
 """Distance of a broker's port for slaves from its own, unless haListenPort names another one."""
@@ -147,49 +153,6 @@ class ReplicationOptions(Settings, owner="MessageStoreConfig"):
         """True if the broker follows a master."""
         return self.broker_role == SLAVE
 
-    def complete(self) -> None:
-        super().complete()
-        self._check_ha_port()
-        if getattr(self, "enable_controller_mode", False):
-            return  # the controller gives role and id
-        broker_id: int = getattr(self, "broker_id", 0)
-        if self.is_slave and broker_id == 0:
-            raise RefusedValue(
-                "brokerId",
-                0,
-                "0 is the master of its group: give a slave (brokerRole=SLAVE) an id above 0",
-                self.sources.get("brokerId", "settings"),
-            )
-        if not self.is_slave and broker_id > 0:
-            raise RefusedValue(
-                "brokerId",
-                broker_id,
-                "a broker with an id above 0 is a slave: set brokerRole=SLAVE, or leave brokerId at 0",
-                self.sources.get("brokerId", "settings"),
-            )
-
-    def _check_ha_port(self) -> None:
-        source = self.sources.get
-        if self.ha_tls_enable and (
-            not getattr(self, "tls_enable", True) or getattr(self, "tls_server_mode", "") == "disabled"
-        ):
-            raise RefusedValue(
-                "haTlsEnable",
-                True,
-                "it needs tls.enable=true, for what a slave asks its master beside the log, and a "
-                "tls.server.mode other than disabled, for its certificate",
-                source("haTlsEnable", "settings"),
-            )
-        if self.ha_authentication_enable and not getattr(
-            self, "inner_client_authentication_credentials", None
-        ):
-            raise RefusedValue(
-                "haAuthenticationEnable",
-                True,
-                "it needs innerClientAuthenticationCredentials, the same at all brokers of the group",
-                source("haAuthenticationEnable", "settings"),
-            )
-
 
 @dataclass(kw_only=True)
 class GroupOptions(Settings, owner="BrokerConfig"):
@@ -273,47 +236,67 @@ class ControllerModeOptions(Settings, owner="BrokerConfig"):
         minimum=0,
     )
 
+
+@dataclass(kw_only=True)
+class RoleOptions(
+    ControllerModeOptions,
+    GroupOptions,
+    ReplicationOptions,
+    AuthSettings,
+    IdentityOptions,
+    NetworkSettings,
+    StoreSettings,
+    owner="BrokerConfig",
+):
+    """Options that decide a broker's role in its group, and the promises of its master."""
+
     def complete(self) -> None:
+        """Raises RefusedValue for values that do not go together."""
         super().complete()
-        if not self.enable_controller_mode:
-            if getattr(self, "all_ack_in_sync_state_set", False):
-                raise RefusedValue(
-                    "allAckInSyncStateSet",
-                    True,
-                    "the in-sync set is a controller's: set enableControllerMode, else inSyncReplicas",
-                    self.sources.get("allAckInSyncStateSet", "settings"),
-                )
-            if self.enable_blind_master:
-                raise RefusedValue(
-                    "enableBlindMaster",
-                    True,
-                    "without enableControllerMode no controller elects masters: leave it off",
-                    self.sources.get("enableBlindMaster", "settings"),
-                )
-            return
-        if (
-            self.enable_blind_master
-            and getattr(self, "authentication_enabled", False)
-            and not getattr(self, "ha_authentication_enable", False)
-        ):
-            raise RefusedValue(
+        for name, value, reason in self._contradictions():
+            raise RefusedValue(name, value, reason, self.sources.get(name, "settings"))
+
+    def _contradictions(self) -> Iterator[tuple[str, Value, str]]:
+        if self.ha_tls_enable and (not self.tls_enable or self.tls_server_mode == "disabled"):
+            yield (
+                "haTlsEnable",
+                True,
+                "it needs tls.enable=true, for what a slave asks its master beside the log, and a "
+                "tls.server.mode other than disabled, for its certificate",
+            )
+        if self.ha_authentication_enable and not self.inner_client_authentication_credentials:
+            yield (
+                "haAuthenticationEnable",
+                True,
+                "it needs innerClientAuthenticationCredentials, the same at all brokers of the group",
+            )
+        yield from self._of_a_controller() if self.enable_controller_mode else self._of_a_fixed_role()
+
+    def _of_a_fixed_role(self) -> Iterator[tuple[str, Value, str]]:
+        if self.is_slave and self.broker_id == 0:
+            reason = "0 is the master of its group: give a slave (brokerRole=SLAVE) an id above 0"
+            yield "brokerId", 0, reason
+        if not self.is_slave and self.broker_id > 0:
+            reason = "a broker with an id above 0 is a slave: set brokerRole=SLAVE, or leave brokerId at 0"
+            yield "brokerId", self.broker_id, reason
+        if self.all_ack_in_sync_state_set:
+            reason = "the in-sync set is a controller's: set enableControllerMode, else inSyncReplicas"
+            yield "allAckInSyncStateSet", True, reason
+        if self.enable_blind_master:
+            reason = "without enableControllerMode no controller elects masters: leave it off"
+            yield "enableBlindMaster", True, reason
+
+    def _of_a_controller(self) -> Iterator[tuple[str, Value, str]]:
+        if self.enable_blind_master and self.authentication_enabled and not self.ha_authentication_enable:
+            yield (
                 "enableBlindMaster",
                 True,
                 "with authenticationEnabled, slaves have to sign in before their word counts: set "
                 "haAuthenticationEnable",
-                self.sources.get("enableBlindMaster", "settings"),
             )
         if not self.controller_addr:
-            raise RefusedValue(
-                "controllerAddr",
-                "",
-                "enableControllerMode needs the controllers' addresses: HOST:PORT separated by `;`",
-                self.sources.get("controllerAddr", "settings"),
-            )
-        if getattr(self, "enable_slave_acting_master", False):
-            raise RefusedValue(
-                "enableSlaveActingMaster",
-                True,
-                "a controller elects another master, so no slave acts for it: set one of the two",
-                self.sources.get("enableSlaveActingMaster", "settings"),
-            )
+            reason = "enableControllerMode needs the controllers' addresses: HOST:PORT separated by `;`"
+            yield "controllerAddr", "", reason
+        if self.enable_slave_acting_master:
+            reason = "a controller elects another master, so no slave acts for it: set one of the two"
+            yield "enableSlaveActingMaster", True, reason
