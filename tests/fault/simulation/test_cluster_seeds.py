@@ -65,6 +65,20 @@ def test_seeds_of_all_faults_break_no_promise(seed: int, mode: dict[str, Any]) -
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("seed", "mode"),
+    [
+        (1, {"is_sync": False, "sync_flush": False}),
+        pytest.param(2, {"is_sync": True, "sync_flush": True}, marks=pytest.mark.nightly),
+    ],
+)
+def test_masters_go_on_without_controllers_and_break_no_promise(seed: int, mode: dict[str, Any]) -> None:
+    outcome = run(seed, has_controller=True, goes_blind=True, **mode)
+    assert outcome.blind_spells
+    assert not rules(outcome)
+
+
+@pytest.mark.timeout(600)
 def test_popped_messages_come_again_though_the_clock_of_their_consumer_is_behind() -> None:
     """Its pops came too late by the broker's clock, all of them, and took nothing."""
     faults = {name: FAULTS[name] for name in ("kill", "reset_connections")}

@@ -13,6 +13,7 @@ import pytest
 from orbitmq.broker.role.in_sync import InSyncSet
 from orbitmq.broker.role.links import Links
 from orbitmq.broker.role.machine import Elected, RoleMachine
+from orbitmq.broker.role.promise import Promise
 from orbitmq.controller import groups
 from orbitmq.controller.election import Choice
 from orbitmq.controller.leases import OpenLeases
@@ -79,6 +80,11 @@ def anybody_who_lives_is_elected(monkeypatch: pytest.MonkeyPatch) -> None:
         return Choice(max(live)) if live else None
 
     monkeypatch.setattr(groups, "choose", choose)
+
+
+@defect("blind", "silence slow_link", has_controller=True, is_sync=False, sync_flush=False, goes_blind=True)
+def a_blind_master_waits_for_no_more_than_its_options_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Promise, "is_blind", False)
 
 
 @pytest.mark.timeout(600)

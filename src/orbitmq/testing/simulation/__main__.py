@@ -26,8 +26,8 @@ SHOWN = 5
 """Number of broken promises of a seed that are shown."""
 SHOWN_TRACE = 200
 """So many lines of a trace, the last ones."""
-CLUSTERS: dict[str, bool | None] = {"any": None, "controller": True, "fixed": False}
-"""Kinds of clusters, by the part that decides on masters."""
+CLUSTERS: dict[str, bool | None] = {"any": None, "controller": True, "blind": True, "fixed": False}
+"""Kinds of clusters, by the part that decides on masters: True where controllers do."""
 LENGTHS = {False: 8.0, True: 20.0}
 """Virtual seconds with faults, without and with --cluster."""
 
@@ -105,7 +105,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--length", type=float, help="virtual seconds with faults in each run")
     parser.add_argument(
         "--cluster", nargs="?", const="any", choices=list(CLUSTERS),
-        help="clusters, with masters elected by controllers or fixed, else as the seed has it",
+        help="clusters, with masters elected by controllers (blind: those go on without them) or fixed, else "
+        "as the seed has it",
     )  # fmt: skip
     parser.add_argument(
         "--mode", choices=("sync-master", "async-master"), help="of clusters; else the seed's"
@@ -148,10 +149,11 @@ def _player(given: argparse.Namespace, length: float) -> Callable[[int], Ran]:
             has_controller=CLUSTERS[given.cluster],
             is_sync=None if given.mode is None else given.mode == "sync-master",
             sync_flush=None if given.flush is None else given.flush == "sync",
+            goes_blind=given.cluster == "blind",
             settings=settings,
         )
         broken = [str(one) for one in found.broken]
-        about = f"{found.mode}, {found.elections} elections"
+        about = f"{found.mode}, {found.elections} elections, {found.blind_spells} blind masters"
         return Ran(broken, found.kept, found.lost, found.faults, about, found.trace)
 
     return a_cluster if given.cluster else one_broker

@@ -46,6 +46,8 @@ CLOCK_RATE = 0.01
 """Clocks run faster or slower by so much at most."""
 JUMP_MS = 3_600_000
 AGAIN_SECONDS = 1.0
+MORE_SILENCES = 5
+"""Where masters may go on without controllers, these are away more often than anything else happens."""
 
 SETTINGS: dict[str, object] = {
     **DEFAULTS,
@@ -78,6 +80,7 @@ class Outcome:
     kept: int = 0
     lost: int = 0
     elections: int = 0
+    blind_spells: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     virtual_seconds: float = 0.0
 
@@ -97,6 +100,7 @@ class Cluster:
         has_controller: bool | None = None,
         is_sync: bool | None = None,
         sync_flush: bool | None = None,
+        goes_blind: bool = False,
         faults: Mapping[str, Fault],
         script: Fault | None = None,
     ) -> None:
@@ -106,6 +110,7 @@ class Cluster:
             drawn[0] if has_controller is None else has_controller,
             drawn[1] if is_sync is None else is_sync,
             drawn[2] if sync_flush is None else sync_flush,
+            goes_blind,
         )
         self.loop = VirtualLoop(chance)
         self.network = Network(self.loop, chance)
@@ -280,6 +285,7 @@ class Cluster:
             values |= CONTROLLED
             values["controllerAddr"] = ";".join(one.address for one in self.controllers)
             values["allAckInSyncStateSet"] = str(self.mode.is_sync).lower()
+            values["enableBlindMaster"] = str(self.mode.goes_blind).lower()
         else:
             is_master = broker is group.master
             values["brokerId"] = 0 if is_master else broker.number + 1
@@ -500,7 +506,10 @@ class Cluster:
             name
             for name, one in faults.items()
             if self.mode.has_controller or not getattr(one, "needs_controller", False)
+            if self.mode.goes_blind or not getattr(one, "needs_blind_masters", False)
         )
+        if self.mode.goes_blind and "silence" in names:
+            names += ["silence"] * MORE_SILENCES
         ends = self.loop.time() + seconds
         under_way: list[asyncio.Task[None]] = []
         while self.loop.time() < ends and not self.is_broken:
@@ -561,5 +570,6 @@ class Cluster:
             sum(one.acknowledged for one in promises),
             sum(history.loss.messages for history in histories),
             sum(group.elections for group in self.groups),
+            sum(group.blind_spells for group in self.groups),
             self.faults, self.loop.now_seconds - START_SECONDS,
         )  # fmt: skip

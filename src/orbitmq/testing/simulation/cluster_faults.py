@@ -279,6 +279,8 @@ async def jump_clock(cluster: Cluster) -> None:
 
 # Where controllers decide.
 
+LONG_OUTAGE_SECONDS = (4, 25)
+
 
 @controllers_only
 async def kill_controller(cluster: Cluster) -> None:
@@ -357,6 +359,20 @@ async def kill_controllers(cluster: Cluster) -> None:
     for one in found:
         await cluster.start(one)
         one.is_busy = False
+
+
+@controllers_only
+async def silence(cluster: Cluster) -> None:
+    """No controller answers for so long that leases end: it is not reached, or its answers are lost."""
+    are_heard = cluster.chance.random() < 0.5
+    cluster.note(f"no controller answers a broker{', though it hears it' if are_heard else ''}")
+    links = [(a.name, b.name) for a in cluster.brokers for b in cluster.controllers]
+    if are_heard:
+        links = [(b, a) for a, b in links]
+    await _cut_links(cluster, links, cluster.chance.uniform(*LONG_OUTAGE_SECONDS))
+
+
+silence.needs_blind_masters = True  # type: ignore[attr-defined]
 
 
 @controllers_only

@@ -19,6 +19,7 @@ def run(
     has_controller: bool | None = None,
     is_sync: bool | None = None,
     sync_flush: bool | None = None,
+    goes_blind: bool = False,
     faults: Mapping[str, Fault] | None = None,
     script: Fault | None = None,
     settings: Mapping[str, object] | None = None,
@@ -30,7 +31,8 @@ def run(
     def make(root: Path) -> Cluster:
         return Cluster(
             seed, root, dict(settings or {}), has_controller=has_controller, is_sync=is_sync,
-            sync_flush=sync_flush, faults=faults or FAULTS, script=script, )  # fmt: skip
+            sync_flush=sync_flush, goes_blind=goes_blind, faults=faults or FAULTS, script=script,
+        )  # fmt: skip
 
     outcome: Outcome = play(
         make, lambda cluster: cluster.play(seconds), lambda cluster: cluster.outcome(seed), LONGEST_SECONDS

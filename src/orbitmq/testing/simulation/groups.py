@@ -18,11 +18,14 @@ class Mode:
     is_sync: bool
     """A message is acknowledged once all brokers have it that may be master, or two where nobody elects."""
     sync_flush: bool
+    goes_blind: bool = False
+    """A master that no controller answers goes on (enableBlindMaster)."""
 
     def __str__(self) -> str:
         return (
             f"{'controller' if self.has_controller else 'fixed roles'}, "
             f"{'sync' if self.is_sync else 'async'} master, {'sync' if self.sync_flush else 'async'} flush"
+            f"{', blind masters' if self.goes_blind else ''}"
         )
 
 
@@ -40,3 +43,5 @@ class Group:
     """Its entry in the consensus store."""
     clients: ClusterClients | None = None
     elections: int = 0
+    blind_spells: int = 0
+    """How often a master of it went on without a controller."""

@@ -77,6 +77,8 @@ class BrokerMachine(Machine):
     followed: object = None
     """Its connection to its master when that lost messages: what it has of them counts for nothing until it
     connects anew."""
+    blind_from: int | None = None
+    """What it had confirmed when it went on without a controller; None while controllers answer it."""
     gone_ids: set[int] = field(default_factory=set)
     """Ids that a controller gave it, and that it has forgotten with its disk."""
     seen: tuple[object, ...] = ()
@@ -100,6 +102,7 @@ class BrokerMachine(Machine):
         self.is_ready = False
         self.checked = 0
         self.seen = ()
+        self.blind_from = None
         return Machine.next_node(self)  # a dataclass with slots has no super() of its own
 
     def unlock(self) -> None:

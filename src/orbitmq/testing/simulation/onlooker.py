@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from orbitmq.broker.role.role import Role
 from orbitmq.controller.group import BrokerGroup
 from orbitmq.controller.groups import GROUP_KEYS
+from orbitmq.store import MessageStore
 from orbitmq.testing.load.history import Promise
 from orbitmq.testing.simulation.groups import Group, Mode
 from orbitmq.testing.simulation.machines import BrokerMachine
@@ -46,13 +47,18 @@ class Onlooker:
                 assert broker.server is not None
                 role = broker.server.broker.role
                 end = store.max_physical
-                state = end, store.confirm_offset, role.current, role.epoch
+                state = end, store.confirm_offset, role.current, role.epoch, role.blind_since is not None
                 if state != broker.seen:
                     if broker.seen[2:] != state[2:]:
-                        self._note(f"{broker.name} is {role.current.value}, epoch {role.epoch}")
+                        blind = ", blind" if role.blind_since is not None else ""
+                        self._note(f"{broker.name} is {role.current.value}, epoch {role.epoch}{blind}")
                     broker.seen = state
                     broker.reached = max(broker.reached, end)
                     self._look_at(group, broker, role.current, role.epoch)
+                if role.blind_since is None:
+                    broker.blind_from = None
+                else:
+                    self._look_at_blind(group, broker, store)
 
     def _look_at(self, group: Group, broker: BrokerMachine, role: Role, epoch: int) -> None:
         server, mode = broker.server, self._mode
@@ -71,6 +77,45 @@ class Onlooker:
             group.ledger.observe(broker, may_lead=may_lead)
         if role is Role.MASTER and server.controller_mode.may_answer:
             group.ledger.writes(broker, epoch)
+
+    def _look_at_blind(self, group: Group, broker: BrokerMachine, store: MessageStore) -> None:
+        """A master that no controller answers counts all who may be elected, and confirms only what they
+        hold.
+        """
+        confirmed = store.confirm_offset
+        if broker.blind_from is None:
+            broker.blind_from = confirmed
+            group.blind_spells += 1
+        server, decided = broker.server, group.decided
+        assert server is not None
+        own = server.controller_mode.machine
+        if decided is None or (decided.master_id, decided.master_epoch) != (
+            own.broker_id,
+            server.broker.role.epoch,
+        ):
+            return  # another member was elected, out of those that this one counts
+        uncounted = decided.sync_state_set - own.in_sync.others - {own.broker_id}
+        if uncounted:
+            self._break("blind", f"{broker.name} does not count {sorted(uncounted)}, who may be elected")
+        ends = self._ends(group, decided)
+        least = min(ends.values(), default=0)
+        # A slave reports the part of a record that it has, too: no answer rests on that.
+        record = store.record_at(least) if confirmed > max(broker.blind_from, least) else None
+        if record is not None and least + len(record) <= confirmed:
+            self._break(
+                "blind", f"{broker.name} confirms {confirmed}, and those who may be elected hold {ends}"
+            )
+
+    def _ends(self, group: Group, decided: BrokerGroup) -> dict[str, int]:
+        """How far each member that may be elected holds the log, as its promise counts it."""
+        ends = {}
+        for broker_id in decided.sync_state_set:
+            address = decided.replicas[broker_id].address
+            one = next(one for one in group.members if one.address == address)
+            if broker_id not in one.gone_ids:
+                strict = self._mode.sync_flush
+                ends[one.name] = one.held_end(on_disk=True) if strict else one.reached
+        return ends
 
     def _has_the_groups_log(self, group: Group, broker: BrokerMachine) -> bool:
         """True unless it may show, where controllers decide, what the group has lost by the mode's promise.
@@ -95,19 +140,13 @@ class Onlooker:
         if promise.place < 0 or not self._mode.is_sync:
             return
         self.observe()
-        members, strict = group.members, self._mode.sync_flush
         if not self._mode.has_controller:
-            ends = {one.name: one.reached for one in members}
+            ends = {one.name: one.reached for one in group.members}
             group.ledger.acknowledged(promise.place, ends, 2)
             return
         if group.decided is None:
             return
-        ends = {}
-        for broker_id in group.decided.sync_state_set:
-            address = group.decided.replicas[broker_id].address
-            broker = next(one for one in members if one.address == address)
-            if broker_id not in broker.gone_ids:
-                ends[broker.name] = broker.held_end(on_disk=True) if strict else broker.reached
+        ends = self._ends(group, group.decided)
         group.ledger.acknowledged(promise.place, ends, len(ends))
 
     def decided(self, key: str, before: str | None, after: str | None) -> None:
