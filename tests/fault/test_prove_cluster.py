@@ -44,6 +44,16 @@ def test_a_cluster_with_controllers_loses_nothing() -> None:
 
 
 @pytest.mark.nightly
+def test_masters_that_go_on_without_controllers_or_without_etcd_lose_nothing() -> None:
+    need("etcd")
+    only = ["--only", "lose controllers", "--only", "lose etcd"]
+    found = proved("--failover", "--set", "enableBlindMaster=true", "--faults", "2", "--seed", "10", *only)
+    assert found["kept"]
+    assert found["lost"] == 0
+    assert found["faults"] == 2
+
+
+@pytest.mark.nightly
 def test_asynchronous_slaves_lose_no_more_than_their_master_had_reported() -> None:
     need("etcd")
     found = proved("--failover", "--mode", "async-master", "--faults", "1", "--only", "kill master")
@@ -77,6 +87,7 @@ def test_full_disks_lost_packets_and_broken_connections_lose_nothing() -> None:
         (["--mode", "async-master"], "--mode needs --cluster"),
         (["--only", "kill master"], "--only needs --cluster"),
         (["--cluster", "--only", "kill etcd"], "no 'kill etcd', but kill master"),
+        (["--cluster", "--failover", "--only", "lose etcd"], "no 'lose etcd', but kill master"),
         (["--cluster", "--set", "nonsense=1"], "nonsense"),
     ],
 )

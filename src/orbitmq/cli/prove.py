@@ -45,6 +45,7 @@ Examples:
   orbitmq prove --cluster --faults 20 --mode sync-master --flush sync
   orbitmq prove --cluster --failover --for 10m --json
   orbitmq prove --cluster --faults 10 --only 'full disk of master'
+  orbitmq prove --cluster --failover --set enableBlindMaster=true --only 'lose controllers' --only 'lose etcd'
 
 \b
 Exit code 0: every promise was kept; 1: one was broken, and what the broker left is kept.
@@ -141,7 +142,10 @@ def prove(
     from orbitmq.testing.prove.brokers import Given
 
     # A setting that no broker would start with is the command line's fault: no promise is broken by it.
-    broker_settings(ServerFlags(config=config, assignments=assignments), {"namesrvAddr": DEFAULT_NAMESRV})
+    nodes: dict[str, object] = {"namesrvAddr": DEFAULT_NAMESRV}
+    if failover:
+        nodes |= {"enableControllerMode": True, "controllerAddr": DEFAULT_NAMESRV}
+    broker_settings(ServerFlags(config=config, assignments=assignments), nodes)
     seed = random.SystemRandom().randint(1, 1 << 31) if seed is None else seed
     if cluster:
         from orbitmq.cli.prove_cluster import options_of
@@ -186,7 +190,7 @@ def _break_cluster(ctx: click.Context, plan: ClusterPlan, seed: int, *, as_json:
 
     if plan.failover and not plan.slaves:
         raise click.UsageError("--failover needs somebody to take over: give --slaves 1 or more", ctx)
-    kinds = kinds_of(has_slaves=plan.slaves > 0, has_controllers=plan.failover)
+    kinds = kinds_of(has_slaves=plan.slaves > 0, has_controllers=plan.failover, goes_blind=plan.goes_blind)
     for kind in plan.only:
         if kind not in kinds:
             raise click.UsageError(f"such a cluster has no {kind!r}, but {', '.join(kinds)}", ctx)

@@ -72,6 +72,11 @@ class ClusterPlan:
     """Kinds of faults; none: all that such a cluster can have, and two at once."""
 
     @property
+    def goes_blind(self) -> bool:
+        """True if masters go on while no controller answers."""
+        return self.failover and self.options.get("enableBlindMaster") == "true"
+
+    @property
     def may_lose(self) -> bool:
         """True if a slave may become master without what its master had acknowledged: its masters say
         beforehand how much that would be.
@@ -180,7 +185,7 @@ class ClusterTrial:
             timeout_seconds=START_SECONDS,
             **{**OF_FULL_DISKS, **plan.options},
         )
-        faults = Faults(cluster, self._chance, self._service.break_)
+        faults = Faults(cluster, self._chance, self._service.break_, goes_blind=plan.goes_blind)
         try:
             await faults.open()
             findings.disks = "in memory" if faults.disks.are_mounted else "limited files"

@@ -29,6 +29,8 @@ TWO_SHARE = 0.12
 DOWN_SECONDS = (0.5, 3.0)
 PAUSE_SECONDS = (0.5, 6.0)
 CUT_SECONDS = (0.5, 6.0)
+OUTAGE_SECONDS = (20.0, 60.0)
+"""Longer than the lease of a master: one that may not go on without controllers would stop."""
 SLOW_SECONDS = 0.05
 LOSSY_SECONDS = (2.0, 8.0)
 LOST_SHARE = (0.05, 0.3)
@@ -57,12 +59,14 @@ KINDS_WITH_CONTROLLERS = (
     *("kill controller", "pause controller", "kill etcd", "pause etcd"),
     *("elect another master", "cut master from all but clients"),
 )
+KINDS_WITH_BLIND_MASTERS = ("lose controllers", "lose etcd")
 
 
-def kinds_of(*, has_slaves: bool, has_controllers: bool) -> list[str]:
-    """The kinds of faults that such a cluster can have."""
+def kinds_of(*, has_slaves: bool, has_controllers: bool, goes_blind: bool) -> list[str]:
+    """The kinds of faults that such a cluster can have; `goes_blind`: its brokers have enableBlindMaster."""
     kinds = [*KINDS, *(KINDS_WITH_SLAVES if has_slaves else ())]
-    return [*kinds, *(KINDS_WITH_CONTROLLERS if has_controllers else ())]
+    kinds += KINDS_WITH_CONTROLLERS if has_controllers else ()
+    return [*kinds, *(KINDS_WITH_BLIND_MASTERS if has_controllers and goes_blind else ())]
 
 
 End = Callable[[], Awaitable[None]]
@@ -72,7 +76,12 @@ class Faults:
     """Begins faults on a cluster that is whole, and ends them."""
 
     def __init__(
-        self, cluster: LocalCluster, chance: random.Random, break_: Callable[[str, str], None]
+        self,
+        cluster: LocalCluster,
+        chance: random.Random,
+        break_: Callable[[str, str], None],
+        *,
+        goes_blind: bool = False,
     ) -> None:
         """`break_(rule, detail)` is called for a promise that a fault itself found broken."""
         self.cluster = cluster
@@ -86,6 +95,7 @@ class Faults:
         self.kinds = kinds_of(
             has_slaves=len(groups) > len(set(groups)),
             has_controllers=any(node.kind == "controller" for node in cluster.nodes),
+            goes_blind=goes_blind,
         )
         self._taken: set[str] = set()
 
@@ -124,6 +134,8 @@ class Faults:
             if node is None:
                 return 0.0, self._nothing
             return await (self._kill(node) if act == "kill" else self._pause(node))
+        if act == "lose":
+            return await self._lose(what.removesuffix("s"))
         if act == "full":
             return await self._fill(what.removeprefix("disk of "))
         return await self._disturb(kind)
@@ -165,6 +177,18 @@ class Faults:
             await asyncio.to_thread(self.cluster.start_node, node.name)
 
         return self._chance.uniform(*DOWN_SECONDS), end
+
+    async def _lose(self, kind: str) -> tuple[float, End]:
+        """Kills all nodes of a kind; they are away for longer than any other node ever is."""
+        nodes = [node for node in self.cluster.nodes if node.kind == kind and node.name not in self._taken]
+        self._taken |= {node.name for node in nodes}
+        ends = [(await self._kill(node))[1] for node in nodes]
+
+        async def end() -> None:
+            for start in ends:
+                await start()
+
+        return self._chance.uniform(*OUTAGE_SECONDS), end
 
     async def _pause(self, node: Node) -> tuple[float, End]:
         pid = self.cluster.pid(node.name)
