@@ -20,7 +20,7 @@ from orbitmq.testing import LocalBroker
 from tests.kit.dead_letters import origin, plant
 from tests.kit.running_console import RunningConsole
 from tests.kit.waiting_messages import RECALLING, plant_waiting
-from tests.needs import need
+from tests.needs import chromium, need
 
 PATIENCE_MS = 60_000
 """Time that a page may take, on a machine that does other work as well."""
@@ -74,7 +74,7 @@ def browser() -> Iterator[Browser]:
     """One Chromium for a module: as long as it is there, no test of this process can run an event loop."""
     need("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         yield browser
         browser.close()
 
