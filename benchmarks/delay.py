@@ -115,9 +115,22 @@ def percentile(values: list[int], share: float) -> int:
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
+class Figures(dict[str, Any]):
+    """Figures by name. Each is shown on stderr as soon as it is known: a run of millions takes its time."""
+
+    def __setitem__(self, name: str, value: object) -> None:
+        super().__setitem__(name, value)
+        print(f"{name}: {value}", file=sys.stderr, flush=True)
+
+    def add(self, found: dict[str, Any]) -> None:
+        """Several of them."""
+        for name, value in found.items():
+            self[name] = value
+
+
 def through_a_broker(number: int, per_second: int) -> dict[str, Any]:
     """The figures of a service beside a broker."""
-    found: dict[str, Any] = {"messages": number}
+    found = Figures(messages=number)
     with (
         tempfile.TemporaryDirectory(prefix="orbitmq-bench-") as folder,
         LocalBroker(own_process=True, mappedFileSizeCommitLog=str(256 << 20)) as broker,
@@ -134,7 +147,7 @@ def through_a_broker(number: int, per_second: int) -> dict[str, Any]:
         found["store_bytes_per_message"] = round((service.stats() or {})["store_bytes"] / number)
         service.end(signal.SIGKILL)
         found["open_after_kill_seconds"] = round(service.start(), 2)
-        found.update(lateness(broker, producer, per_second))
+        found.add(lateness(broker, producer, per_second))
         cancels = min(number, 100_000)
         producer.send_all(cancel_orders(cancels))
         found["cancels_per_second"] = round(rate(lambda: count(service, "cancelled"), cancels))
@@ -154,7 +167,7 @@ def with_many_waiting(number: int, due: int, per_second: int) -> dict[str, Any]:
     """The figures of a service whose store holds so many messages that are due in a day, each with a body of
     its own. `due` more are due as it starts.
     """
-    found: dict[str, Any] = {"waiting": number}
+    found = Figures(waiting=number)
     with (
         tempfile.TemporaryDirectory(prefix="orbitmq-bench-") as folder,
         LocalBroker(own_process=True, mappedFileSizeCommitLog=str(256 << 20)) as broker,
@@ -173,14 +186,14 @@ def with_many_waiting(number: int, due: int, per_second: int) -> dict[str, Any]:
         found["store_bytes_to_message_bytes"] = round(
             (service.stats() or {})["store_bytes"] / bytes_of_messages, 2
         )
-        found.update(lateness(broker, producer, per_second))
+        found.add(lateness(broker, producer, per_second))
         actions = min(number, 50_000)
         producer.send_all(move_orders(actions))
         found["moves_per_second"] = round(rate(lambda: count(service, "moved"), actions))
         producer.send_all(cancel_orders(actions))
         found["cancels_per_second"] = round(rate(lambda: count(service, "cancelled"), actions))
         found["memory_at_the_end_mb"] = service.memory_mb
-        found.update(start_after_kill(broker, producer, service))
+        found.add(start_after_kill(broker, producer, service))
         service.end()
     return found
 
