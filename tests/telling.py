@@ -21,38 +21,43 @@ FIRST_FAILURES_AT_MOST = 10
 SECOND_TRY = "second try"
 """The property of a report that tells of a second try within its test."""
 
-FOREIGN_PROGRAMS = frozenset(("java", "go", "etcd"))
-PEERS = "tests/peers/"
-ALWAYS_FOREIGN = ("tests/console/", "tests/upgrades/")
-"""Each test has a browser there, or brokers of the last release."""
-CLIENTS_AND_GUIDES = ("tests/client/", "tests/docs/")
+FOREIGN = frozenset(
+    (
+        *("apache", "chromium", "etcd", "go", "java", "node", "spark", "zookeeper"),
+        *("mariadb", "postgres", "postgresql", "redis"),
+        *("aiomysql", "asyncpg", "psycopg", "pymysql"),
+    )
+)
+"""Foreign processes, as marks `needs` and the parameters of tests name them, or the drivers of databases."""
+ALWAYS_FOREIGN = ("tests/peers/", "tests/console/", "tests/spark/", "tests/upgrades/")
+"""Each test has a peer there, a browser, Spark's JVM or brokers of the last release."""
 PROMISES = frozenset(
     (
         *("sending", "consuming", "transactions", "resetting", "restarts"),
         *("files", "history", "order_and_retry", "pops", "prove_beside", "snapshots", "stopping", "timers"),
+        *("archive", "dedup", "instances", "redrive", "relay", "replay_lake", "resend_jobs"),
+        *("sink_brokers", "sink_once", "sink_stream"),
     )
 )
 """Tests of what becomes of messages and offsets: one failure is one too many, whoever else takes part."""
+FOLDERS_OF_PROMISES = ("tests/fault/", "tests/payments/")
 
 
 def may_be_tried_again(item: pytest.Item) -> bool:
     """True if a test is run once more when it fails: a foreign process takes part, no promise is at stake."""
-    path = Path(item.nodeid.partition("::")[0])
-    if path.stem.removeprefix("test_") in PROMISES:
+    stem = Path(item.nodeid.partition("::")[0]).stem.removeprefix("test_")
+    if stem in PROMISES or stem.endswith("_kills") or item.nodeid.startswith(FOLDERS_OF_PROMISES):
         return False
-    if item.nodeid.startswith(PEERS):
-        return "judged" not in getattr(item, "fixturenames", ())  # has second tries of its own
-    if item.nodeid.startswith(ALWAYS_FOREIGN):
-        return True
-    return item.nodeid.startswith(CLIENTS_AND_GUIDES) and _has_foreign_process(item)
+    if "judged" in getattr(item, "fixturenames", ()):  # has second tries of its own
+        return False
+    return item.nodeid.startswith(ALWAYS_FOREIGN) or not FOREIGN.isdisjoint(_named_by(item))
 
 
-def _has_foreign_process(item: pytest.Item) -> bool:
-    """True if a test is one of Apache's broker, or says that it needs a foreign program."""
+def _named_by(item: pytest.Item) -> set[object]:
+    """What a test says that it needs, and the texts among its parameters."""
     call = getattr(item, "callspec", None)
-    return (call is not None and "apache" in call.params.values()) or any(
-        FOREIGN_PROGRAMS.intersection(mark.args) for mark in item.iter_markers("needs")
-    )
+    texts = [value for value in call.params.values() if isinstance(value, str)] if call is not None else []
+    return {*texts, *(name for mark in item.iter_markers("needs") for name in mark.args)}
 
 
 def pytest_configure(config: pytest.Config) -> None:

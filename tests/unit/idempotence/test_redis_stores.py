@@ -24,6 +24,8 @@ from orbitmq.idempotence import (
 from tests.kit.client_messages import received
 from tests.kit.redis_server import RedisServer, redis_server
 
+pytestmark = pytest.mark.needs("redis")
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RedisServer]:

@@ -31,7 +31,6 @@ from orbitmq.idempotence import (
 )
 from tests.kit.client_messages import received
 from tests.kit.databases import mariadb_server, postgres_server
-from tests.needs import need
 
 Work = Callable[[Connection], Any]
 DRIVERS = ["pysqlite", "aiosqlite", "psycopg", "asyncpg", "pymysql", "aiomysql", "mysql"]
@@ -452,8 +451,8 @@ async def test_a_missing_table_says_how_to_make_it_and_holds_back(database: Data
         await database.purge(0)
 
 
+@pytest.mark.needs("postgres")
 async def test_a_connection_without_transactions_is_refused() -> None:
-    need("postgres")
     engine = create_engine(postgres_server().database("psycopg"), isolation_level="AUTOCOMMIT")
     store = SqlAlchemyStore(engine)
     store.create_table()
@@ -517,8 +516,8 @@ def test_binds_of_the_wrong_kind_are_refused() -> None:
             wrong()
 
 
+@pytest.mark.needs("postgres")
 async def test_a_schema_of_its_own() -> None:
-    need("postgres")
     engine = create_engine(postgres_server().database("psycopg"))
     with engine.begin() as connection:
         connection.execute(text("CREATE SCHEMA messaging"))
