@@ -5,12 +5,15 @@
 NAMESRV leads to one broker with `transactionCheckInterval=1000`, `transactionTimeOut=1000`,
 `transactionCheckMax=3` and `recallMessageEnable=true`; METRICS is the address (`host:port`) of its Prometheus
 page, PROXY that of a gRPC proxy before it. One line for each report is printed: it holds, or it does not, and
-what was seen. `rights` is for a broker with access control: the environment has SUPER_USER (`NAME:PASSWORD`).
+what was seen. Three need more in the environment: `rights` a broker with access control and SUPER_USER
+(`NAME:PASSWORD`), `old_connection` the address of a CONTROLLER, and `stale_route` ROUTES, a free address that
+PROXY was given as its name server.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import sys
@@ -31,8 +34,18 @@ from orbitmq import (
     TransactionState,
 )
 from orbitmq.admin.users import create_user
+from orbitmq.protocol.bodies.ha import SyncStateSet
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.records.properties import encode_properties
+from orbitmq.protocol.requests.controller import (
+    ControllerAlterSyncStateSet,
+    ControllerApplyBrokerId,
+    ControllerElectMaster,
+    ControllerGetNextBrokerId,
+    ControllerGetReplicaInfo,
+    ControllerRegisterBroker,
+)
+from orbitmq.protocol.requests.ha import BrokerHeartbeat
 from orbitmq.protocol.requests.pop import PopMessage
 from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.proxy.wire import messaging_pb2 as pb
@@ -218,9 +231,78 @@ async def rights(namesrv: str, metrics: str, proxy: str) -> Outcome:
     return False, f"the body {record.body!r} was shown"
 
 
+async def old_connection(namesrv: str, metrics: str, proxy: str) -> Outcome:
+    """apache/rocketmq#11045: a master's first connection ends after its heartbeats came over a second one."""
+    controller, name = os.environ["CONTROLLER"], fresh("b")
+    async with Admin(namesrv) as second:
+        async with Admin(namesrv) as first:
+            for number in (1, 2):
+                await second.call(controller, ControllerGetNextBrokerId("c", name))
+                await second.call(controller, ControllerApplyBrokerId("c", name, number, f"{number};1"))
+                await second.call(
+                    controller, ControllerRegisterBroker("c", name, number, f"127.0.0.1:{number}")
+                )
+
+            async def beat(connection: Admin, number: int) -> None:
+                heartbeat = BrokerHeartbeat("c", f"127.0.0.1:{number}", name, number, 1, 0, 0, 10_000, number)
+                await connection.call(controller, heartbeat)
+
+            await beat(first, 1)
+            await beat(second, 2)
+            elected = await second.call(controller, ControllerElectMaster("c", name, 1, False))
+            assert elected.master_broker_id == 1
+            assert elected.sync_state_set_epoch is not None
+            both = SyncStateSet({1, 2}, elected.sync_state_set_epoch)
+            await second.call(
+                controller, ControllerAlterSyncStateSet(name, 1, elected.master_epoch, body=both)
+            )
+            await beat(second, 1)
+        for _ in range(10):
+            await beat(second, 1)
+            await beat(second, 2)
+            await asyncio.sleep(1)
+        now = await second.call(controller, ControllerGetReplicaInfo(name))
+    seen = f"before: broker 1 in epoch {elected.master_epoch}; after: broker {now.master_broker_id}"
+    return now.master_epoch == elected.master_epoch, f"{seen} in epoch {now.master_epoch}"
+
+
+async def stale_route(namesrv: str, metrics: str, proxy: str) -> Outcome:
+    """apache/rocketmq#10768: a route names a queue of a broker that is gone before those of another."""
+    topic, client, is_stale = await new_topic_of(namesrv, "NORMAL"), BareClient(proxy), False
+    gone = b'{"brokerName":"gone","perm":6,"readQueueNums":1,"topicSysFlag":0,"writeQueueNums":1},'
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer), contextlib.suppress(EOFError, OSError):
+            while True:
+                frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+                if is_stale:
+                    frame = frame.replace(b'"queueDatas":[', b'"queueDatas":[' + gone)
+                writer.write(len(frame).to_bytes(4) + frame)
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers, requests = await asyncio.open_connection(*namesrv.split(":"))
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(pump(reader, requests), pump(answers, writer))
+
+    async with await asyncio.start_server(connected, *os.environ["ROUTES"].split(":")):
+        async with asyncio.timeout(120):
+            await client.channel.channel_ready()  # start the proxy now, if it does not yet run
+        is_stale = True
+        request = pb.QueryRouteRequest()
+        request.topic.name = topic
+        request.endpoints.scheme = pb.IPv4
+        request.endpoints.addresses.add(host=client.host, port=int(client.port))
+        answer = await client.call("QueryRoute", request)
+        await client.close()
+    shown = {one.broker.name for one in answer.message_queues}
+    status = f"{pb.Code.Name(answer.status.code)} {answer.status.message}"
+    return bool(shown), f"{status}, queues of {sorted(shown)}"
+
+
 CHECKS: tuple[Callable[[str, str, str], Awaitable[Outcome]], ...] = (
     *(immunity, recalls, attempts, stray),
     *(delayed_half, receipts, new_handle, rights),
+    *(old_connection, stale_route),
 )
 
 

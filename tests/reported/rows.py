@@ -206,7 +206,7 @@ SUBJECTS: dict[str, tuple[Row, ...]] = {
             (f"{BROKER}#11045",),
             "The late end of an old connection takes no broker that has come again.",
             _here("controllers", "the_late_end_of_an_old_connection_takes_no_broker_that_has_come_again"),
-            AS_REPORTED,
+            f"{APACHE}, tried: a controller on DLedger elects another master, one on jRaft does not",
         ),
         Row(
             (f"{BROKER}#11182", f"{BROKER}#10997"),
@@ -232,7 +232,7 @@ SUBJECTS: dict[str, tuple[Row, ...]] = {
             (f"{BROKER}#10768",),
             "A route over gRPC shows the queues of all brokers that are known, though one is not.",
             _unit("proxy/test_rules", "one_broker_without_a_master_does_not_hide_the_others"),
-            AS_REPORTED,
+            f"{APACHE}, tried: such a route is answered with an internal error and no queue",
         ),
         Row(
             (f"{BROKER}#9583",),
