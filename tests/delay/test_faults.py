@@ -11,13 +11,12 @@ import time
 
 import pytest
 
-from orbitmq import sync
+from orbitmq import failpoints, sync
 from orbitmq.client import Message
 from orbitmq.client.delays import DelayUnavailable
 from orbitmq.delay_service import serving
 from orbitmq.delay_service.errors import StoreFull
 from orbitmq.server.turn.listener import free_ports
-from orbitmq.store import failpoints
 from orbitmq.testing import LocalBroker
 from tests.fault.test_no_space import small_disk, take_all
 from tests.kit.running_delay import RunningDelay, until

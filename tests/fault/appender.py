@@ -14,7 +14,8 @@ import threading
 import time
 from pathlib import Path
 
-from orbitmq.store import MessageStore, StoreOptions, failpoints
+from orbitmq import failpoints
+from orbitmq.store import MessageStore, StoreOptions
 from orbitmq.store.config_files import write_text
 from tests.kit.store import SEGMENT, message
 

@@ -12,10 +12,10 @@ from contextlib import ExitStack
 
 import pytest
 
+from orbitmq import failpoints
 from orbitmq.delay_service.rules.delivery import Result, Sent
 from orbitmq.delay_service.store import keys
 from orbitmq.delay_service.store.records import Kind
-from orbitmq.store import failpoints
 from tests.kit.delay_world import DelayWorld
 
 POINTS = (

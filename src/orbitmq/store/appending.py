@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 
+from orbitmq import failpoints
 from orbitmq.protocol.delay_levels import delays_ms
 from orbitmq.protocol.lite_topics import MAX_LMQ_BYTES, is_lmq_name
 from orbitmq.protocol.names import LMQ_PREFIX
 from orbitmq.protocol.records.message import BLANK_BYTES
 from orbitmq.protocol.records.properties_cy import tags_code
-from orbitmq.store import failpoints
 from orbitmq.store.acceptance import Acceptance
 from orbitmq.store.errors import DiskStalled
 from orbitmq.store.log.append_cy import Limits, append_messages

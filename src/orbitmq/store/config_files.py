@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from orbitmq.store import failpoints
+from orbitmq import failpoints
 from orbitmq.store.files import Disk, RealDisk, write_beside
 
 log = logging.getLogger(__name__)

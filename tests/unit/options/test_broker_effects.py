@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from orbitmq import failpoints
 from orbitmq.net.connection import Connection
 from orbitmq.net.errors import ConnectFailed
 from orbitmq.protocol.bodies.heartbeat import (
@@ -40,7 +41,6 @@ from orbitmq.protocol.requests.route import (
 from orbitmq.protocol.requests.topic import GetAllTopicConfig, UpdateAndCreateTopic
 from orbitmq.protocol.schema.declare import Void
 from orbitmq.server.turn.listener import BACKLOG
-from orbitmq.store import failpoints
 from tests.kit.scripted_admin import Scripted
 from tests.kit.world import NOW, World
 from tests.unit.options.running import running

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import MessageStore, PutStatus, failpoints
+from orbitmq import failpoints
+from orbitmq.store import MessageStore, PutStatus
 from tests.kit.store import NOW, message, opened
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import failpoints
+from orbitmq import failpoints
 from orbitmq.store.config_files import backup_path, read_text, write_text
 
 

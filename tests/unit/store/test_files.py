@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import failpoints
+from orbitmq import failpoints
 from orbitmq.store.files import PAGE_BYTES, RealDisk, is_segment_name, segment_name, segment_starts
 
 DISK = RealDisk()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import FlushFailed, GetStatus, MessageStore, PutStatus, failpoints
+from orbitmq import failpoints
+from orbitmq.store import FlushFailed, GetStatus, MessageStore, PutStatus
 from tests.kit.store import (
     NOW,
     SEGMENT,

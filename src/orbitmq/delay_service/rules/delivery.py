@@ -14,6 +14,7 @@ from enum import Enum
 
 from msgspec.structs import replace
 
+from orbitmq import failpoints
 from orbitmq.delay_service.rules import ddmq
 from orbitmq.delay_service.rules.forms import with_properties
 from orbitmq.delay_service.rules.lanes import Lane, Lanes
@@ -22,7 +23,6 @@ from orbitmq.delay_service.rules.targets import Known
 from orbitmq.delay_service.store import keys
 from orbitmq.delay_service.store.records import Content, Kind, NameEntry, Pending, encode
 from orbitmq.delay_service.store.store import Changes, DelayStore
-from orbitmq.store import failpoints
 
 BATCH_MESSAGES = 512
 BATCH_BYTES = 1 << 20

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
+from orbitmq import failpoints
 from orbitmq.delay_service.errors import NotSchedulable
 from orbitmq.delay_service.rules import forms
 from orbitmq.delay_service.rules.lanes import Lane, Lanes
@@ -20,7 +21,6 @@ from orbitmq.delay_service.rules.targets import Known, Target
 from orbitmq.delay_service.store import keys
 from orbitmq.delay_service.store.records import Content, Kind, NameEntry, Pending, encode
 from orbitmq.delay_service.store.store import Changes, DelayStore
-from orbitmq.store import failpoints
 
 MAX_REASON = 400
 CLUSTER_PREFIX = "cluster "

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from orbitmq import failpoints
 from orbitmq.delay_service.errors import ExtraMissing, StoreDamaged, StoreFull, StoreLocked, StoreVersion
 from orbitmq.delay_service.store import keys
 from orbitmq.delay_service.store.records import (
@@ -24,7 +25,6 @@ from orbitmq.delay_service.store.records import (
     decode_pending,
     decode_restored,
 )
-from orbitmq.store import failpoints
 
 log = logging.getLogger(__name__)
 

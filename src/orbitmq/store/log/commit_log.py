@@ -13,10 +13,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from orbitmq import failpoints
 from orbitmq.protocol.records.message import BLANK_BYTES, FIXED_BYTES, BadRecord, StoredMessage
 from orbitmq.protocol.records.message_cy import decode_record, read_header
 from orbitmq.protocol.records.plain import encode_blank
-from orbitmq.store import failpoints
 from orbitmq.store.errors import FlushFailed, StoreCorrupt
 from orbitmq.store.files import Disk, is_segment_name, segment_name, segment_starts
 from orbitmq.store.log.reserving import Reserving

@@ -6,7 +6,7 @@ block, and on a full disk a write there would be a SIGBUS. Blocks are reserved a
 
 from __future__ import annotations
 
-from orbitmq.store import failpoints
+from orbitmq import failpoints
 from orbitmq.store.files import NO_SPACE, StoreFile
 
 RESERVE_STEP_BYTES = 64 << 20

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from orbitmq.store import failpoints
+from orbitmq import failpoints
 from orbitmq.store.files import PAGE_BYTES, Disk, FileSystem, StoreFile, segment_name
 from orbitmq.store.queue.consume_queue import (
     BLANK_UNIT,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from orbitmq import failpoints
 from orbitmq.protocol.delay_levels import delays_ms
-from orbitmq.store import failpoints
 from orbitmq.store.acceptance import Acceptance
 from orbitmq.store.errors import StoreUnavailable
 from orbitmq.store.log.log_writer import RECORD_OVERHEAD_BYTES

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from orbitmq.store import failpoints
+from orbitmq import failpoints
 from orbitmq.store.acceptance import Acceptance
 from orbitmq.store.errors import CannotTruncate, StoreCorrupt, StoreUnavailable
 from orbitmq.store.files import Disk, replace_file

@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
+from orbitmq import failpoints
 from orbitmq.delay_service.errors import StoreDamaged, StoreFull, StoreLocked, StoreVersion
 from orbitmq.delay_service.store import keys
 from orbitmq.delay_service.store.records import Content, Pending, decode_pending, encode
 from orbitmq.delay_service.store.store import DelayStore
-from orbitmq.store import failpoints
 from tests.kit.delay_world import DelayWorld
 
 

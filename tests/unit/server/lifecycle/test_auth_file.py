@@ -16,13 +16,13 @@ from cryptography.fernet import Fernet
 from orbitmq.broker.auth.encryption import SEALED
 from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.failpoints import armed_point
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.options import Layer
 from orbitmq.server.errors import StartError
 from orbitmq.server.lifecycle.auth_file import load_auth
 from orbitmq.server.tasks.table_writer import TableFile
 from orbitmq.store.config_files import write_text
-from orbitmq.store.failpoints import armed_point
 
 SECRETS = {"root": "root-Secret", "ann": "ann-Secret \u00e4"}
 

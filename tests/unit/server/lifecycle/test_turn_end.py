@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from orbitmq import failpoints
 from orbitmq.protocol.requests.client import NotifyConsumerIdsChanged
 from orbitmq.server.lifecycle.turn_end import PUSHES_PER_ROUND
-from orbitmq.store import failpoints
 from tests.unit.options.running import running
 from tests.unit.server.ha.test_replication import until
 from tests.unit.server.role.test_changes import send_request

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import FlushFailed, failpoints
+from orbitmq import failpoints
+from orbitmq.store import FlushFailed
 from orbitmq.store.files import RealDisk
 from orbitmq.store.log.commit_log import CommitLog
 from tests.kit.store import filled, flip, opened

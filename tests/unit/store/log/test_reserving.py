@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import failpoints
+from orbitmq import failpoints
 from orbitmq.store.errors import DiskStalled
 from orbitmq.store.files import RealDisk
 from orbitmq.store.log.commit_log import CommitLog

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import MessageStore, StoreOptions, failpoints
+from orbitmq import failpoints
+from orbitmq.store import MessageStore, StoreOptions
 from orbitmq.store.queue.consume_queue import UNIT, QueueTable
 from orbitmq.store.queue.writer import MANY_FILES, QueueWriter
 from tests.kit.store import NOW, QUEUE_FILE_BYTES, add_units, message

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from orbitmq import failpoints
 from orbitmq.broker.metadata.deletions import Deletions
 from orbitmq.handling.dirty_tables import DirtyTables
-from orbitmq.store import MessageStore, PutStatus, failpoints
+from orbitmq.store import MessageStore, PutStatus
 from orbitmq.store.config_files import write_text
 from orbitmq.store.errors import NotTheMasters
 from orbitmq.store.replica.raw_append import MAX_GAP_UNITS

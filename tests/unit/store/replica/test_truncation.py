@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orbitmq.store import GetStatus, MessageStore, StoreUnavailable, failpoints
+from orbitmq import failpoints
+from orbitmq.store import GetStatus, MessageStore, StoreUnavailable
 from orbitmq.store.errors import CannotTruncate, StoreCorrupt
 from orbitmq.store.replica.truncation import FILE_NAME
 from tests.fault.recorded_disk import RecordedDisk

@@ -1,4 +1,4 @@
-"""Named points at which a test can make the store fail, stop or die.
+"""Named points at which a test can make a store fail, stop or die.
 
 A point is a call of `hit(name)` behind `if failpoints.armed`: one look at a module attribute per bulk of work
 while nothing is armed. The names stand where they are used; `tests/fault` uses them.
