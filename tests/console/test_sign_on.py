@@ -41,7 +41,7 @@ def issuer() -> Iterator[str]:
         yield found["issuer"]
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(120)
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def test_kills_lose_nothing_and_repeat_only_what_was_on_its_way(tmp_path):
                     number += 1
                 if kill < KILLS:
                     process.send_signal(signal.SIGKILL)
-                    process.wait(30)
+                    process.wait(120)
                     (tmp_path / "ready").unlink(missing_ok=True)
         found = read_all(broker, "t", number)
         process.terminate()

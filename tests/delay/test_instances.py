@@ -61,7 +61,7 @@ class Instance:
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
         if number is signal.SIGKILL:
-            self.process.wait(30)
+            self.process.wait(120)
 
 
 async def term(consensus: str) -> int:

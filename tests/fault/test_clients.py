@@ -186,8 +186,7 @@ async def test_beside_a_broker_that_was_killed_the_live_one_takes_what_is_sent(t
 
     past = ConnectionPool()
     with (
-        # A slow machine may not let sends grow too old here: each has but one try at this broker.
-        LocalBroker(tmp_path / "a", timeout_seconds=120, brokerFastFailureEnable="false") as live,
+        LocalBroker(tmp_path / "a", timeout_seconds=120) as live,
         LocalBroker(
             tmp_path / "b", own_process=True, timeout_seconds=120,
             brokerName="broker-b", namesrvAddr=live.namesrv,
@@ -206,6 +205,7 @@ async def test_beside_a_broker_that_was_killed_the_live_one_takes_what_is_sent(t
             Producer(
                 "P",
                 live.namesrv,
+                send_msg_timeout_ms=60_000,
                 retry_times_when_send_failed=1,
                 delivery_timeout_ms=0,
                 poll_name_server_interval_ms=50,

@@ -53,7 +53,7 @@ class Shop:
 
 async def until_killed(broker: LocalBroker, shop: Shop) -> None:
     """Sends from several tasks, and kills the broker in the midst of it."""
-    enough = asyncio.Event()
+    enough, killed = asyncio.Event(), asyncio.Event()
     end = shop.number + ENOUGH
 
     async def sender(producer: TransactionProducer) -> None:
@@ -61,7 +61,8 @@ async def until_killed(broker: LocalBroker, shop: Shop) -> None:
             try:
                 await shop.send(producer)
             except (OrbitError, OSError):
-                return
+                if killed.is_set():
+                    return
             if shop.number >= end:
                 enough.set()
 
@@ -76,6 +77,7 @@ async def until_killed(broker: LocalBroker, shop: Shop) -> None:
     ) as producer:
         senders = [asyncio.create_task(sender(producer)) for _ in range(SENDERS)]
         await enough.wait()
+        killed.set()
         broker.kill()
         await asyncio.gather(*senders)
 

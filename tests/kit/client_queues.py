@@ -85,7 +85,7 @@ class Seen(list[ReceivedMessage]):
         self.more.set()
 
     async def count(self, wanted: int) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while len(self) < wanted:
                 self.more.clear()
                 await self.more.wait()

@@ -21,6 +21,7 @@ from orbitmq.protocol.requests.client import (
 )
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic, RouteReply
 from orbitmq.protocol.schema.declare import REQUESTS, Reply, Request, Void
+from orbitmq.server.turn.listener import free_ports
 
 Answering = Callable[[Any], Reply | Refused | None]
 """None: no answer at all."""
@@ -51,8 +52,9 @@ class FakeBroker:
         self._changed = asyncio.Event()
 
     async def start(self, port: int = 0) -> FakeBroker:
+        """Its port is none that the system gives to others once the broker is stopped."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._connect, "127.0.0.1", port)
+        self._server = await loop.create_server(self._connect, "127.0.0.1", port or free_ports())
         self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 

@@ -62,7 +62,7 @@ class SignOnProvider:
 
     def __exit__(self, *_: object) -> None:
         self._server.should_exit = True
-        self._thread.join(20)
+        self._thread.join(120)
 
     async def _describe(self, _: Request) -> Response:
         names = {

@@ -50,7 +50,7 @@ class FakeBroker:
     def __exit__(self, *_: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(10)
+        self._thread.join(120)
 
     def _serve(self) -> None:
         while True:

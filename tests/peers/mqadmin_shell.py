@@ -95,7 +95,7 @@ class Shell:
     def end(self, how: signal.Signals) -> None:
         """Sends the JVM a signal, and waits for its end."""
         self._popen.send_signal(how)
-        self._popen.wait(20)
+        self._popen.wait(120)
 
     def close(self) -> None:
         """Ends the JVM."""
@@ -104,7 +104,7 @@ class Shell:
         with contextlib.suppress(BrokenPipeError):
             self._popen.stdin.close()
         try:
-            self._popen.wait(20)
+            self._popen.wait(120)
         except subprocess.TimeoutExpired:
             self._popen.kill()
             self._popen.wait()

@@ -49,11 +49,12 @@ class OrbitMQ:
             f"--broker-port={broker_port}",
             f"--ready-file={ready}",
         ]
-        for key, value in (broker_props or {}).items():
+        # A busy machine comes to sends late: no broker of a test refuses them for it, Apache's neither.
+        for key, value in {"waitTimeMillsInSendQueue": 10_000, **(broker_props or {})}.items():
             command += ["--set", f"{key}={value}"]
         process = Process(command, home / "orbitmq.out")
         with ended_on_error(process):
-            process.wait_until("the ready file is there", ready.exists, 60)
+            process.wait_until("the ready file is there", ready.exists, 180)
         started._process = process
         return started
 

@@ -87,7 +87,7 @@ def test_a_broker_of_ours_and_one_of_apaches_take_each_others_place(tmp_path: Pa
     with ExitStack() as stack:
         group = Group(tmp_path, stack, mixed=True)
         ours, process = group.ours("ours")
-        process.wait_until("ours is master", lambda: group.master() == ours, 30)
+        process.wait_until("ours is master", lambda: group.master() == ours, 120)
         apache = group.apaches("theirs")
         process.wait_until("both are in sync", lambda: group.in_sync() == 2, 60)
         with Admin(group.namesrv) as admin:

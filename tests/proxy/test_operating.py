@@ -70,7 +70,7 @@ async def test_members_of_both_protocols_are_seen_and_asked(broker: LocalBroker)
         settings = client.consuming(name, name)
         settings.user_agent.hostname = "here"
         await client.settle_in(settings)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while True:  # brokers do not say when they know a member
                 found = (await admin.call("ListConsumerConnection", group=name)).client_info
                 if len(found) == 2:

@@ -28,7 +28,7 @@ from orbitmq.server.lifecycle.process import run
 from orbitmq.server.lifecycle.standalone import StandaloneServer
 from orbitmq.server.turn.listener import free_ports
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 SMALL_SEGMENTS: Mapping[str, str] = {
     "mappedFileSizeCommitLog": str(16 << 20),
     "mappedFileSizeConsumeQueue": "60000",
@@ -37,9 +37,10 @@ SMALL_SEGMENTS: Mapping[str, str] = {
     "diskMaxUsedSpaceRatio": "99",
     "diskSpaceCleanForciblyRatio": "99",
     "diskSpaceWarningLevelRatio": "99",
+    "waitTimeMillsInSendQueue": "60000",
 }
-"""Default options of a test's broker: files that cost next to nothing, and no warning about a disk
-that others have filled.
+"""Default options of a test's broker: files that cost next to nothing, no warning about a disk that others
+have filled, and no send refused because a busy machine came to it late.
 """
 
 

@@ -28,7 +28,7 @@ class Server:
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        code = self.process.wait(30)
+        code = self.process.wait(120)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code

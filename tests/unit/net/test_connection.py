@@ -452,7 +452,7 @@ async def test_a_peer_that_never_reads_is_cut_when_it_is_idle(peer: Peer) -> Non
     assert connection.is_closed
     assert peer.listener.connections, "it may take what waits for it"
     peer.listener.close_idle(0)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await connection.wait_closed()
     assert not peer.listener.connections
     writer.close()

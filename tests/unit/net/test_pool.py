@@ -41,7 +41,7 @@ async def test_a_peer_that_takes_nothing_holds_nobody_up_for_longer_than_asked(
 ) -> None:
     await pool.send_oneway(deaf, large())
     await asyncio.sleep(0)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         with pytest.raises(CallTimeout):
             await pool.call(deaf, GetBrokerRuntimeInfo(), 50)
         with pytest.raises(CallTimeout):
@@ -73,6 +73,6 @@ async def test_connecting_takes_no_longer_than_the_call_may(
         await asyncio.sleep(60)
 
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", nobody_answers)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         with pytest.raises(ConnectFailed, match="no answer within 50 ms"):
             await pool.call("127.0.0.1:1", GetBrokerRuntimeInfo(), 50)

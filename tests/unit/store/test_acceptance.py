@@ -26,7 +26,7 @@ class StalledFile:
 
     def sync(self) -> None:
         self.began.set()
-        assert self.goes_on.wait(30)
+        assert self.goes_on.wait(120)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_messages_are_refused_while_a_flush_takes_too_long_and_much_waits(store:
     flush = threading.Thread(target=store.flushing.flush_now)
     flush.start()
     try:
-        assert stalled.began.wait(30)
+        assert stalled.began.wait(120)
         while store.figures().flushing_ms <= 20:
             pass
         assert put(store) is PutStatus.PUT_OK, "little waits: memory has room"

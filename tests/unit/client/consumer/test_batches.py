@@ -184,7 +184,7 @@ async def test_a_plain_function_gets_lists_in_a_thread(broker: FakeBroker) -> No
 
     async with consumer_of(broker) as consumer:
         consumer.on("T", max_messages=10)(handle)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await there.wait()
     assert got == [2]
 

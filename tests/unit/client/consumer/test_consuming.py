@@ -65,7 +65,7 @@ async def test_true_is_done(broker: FakeBroker, plain: bool) -> None:
     queues.put(b"0")
     async with PushConsumer("g", broker.address, consume_from_where=FIRST_OFFSET) as consumer:
         consumer.subscribe("T", "*", handle if plain else async_handle)
-        await asyncio.wait_for(seen.wait(), 30)
+        await asyncio.wait_for(seen.wait(), 120)
     assert queues.offsets[("T", 0)] == 1
     assert not broker.of(ConsumerSendMsgBack)
 
@@ -204,7 +204,7 @@ def test_a_producer_in_a_second_event_loop_says_so() -> None:
     async def use(producer: Producer, consumer: PushConsumer) -> None:
         for work in (producer.send(Message("T", b"x")), producer.close(), consumer.close()):
             with pytest.raises(WrongEventLoop, match="another event loop"):
-                await asyncio.wait_for(work, 30)
+                await asyncio.wait_for(work, 120)
 
     async def end(fake: FakeBroker, producer: Producer, consumer: PushConsumer) -> None:
         await producer.close()
@@ -224,7 +224,7 @@ async def test_consuming_without_permission_ends_at_the_start(broker: FakeBroker
     consumer = PushConsumer("g", broker.address)
     consumer.subscribe("T")
     with pytest.raises(NoPermission, match="access_key="):
-        await asyncio.wait_for(consumer.start(), 30)
+        await asyncio.wait_for(consumer.start(), 120)
 
 
 async def test_a_send_that_nobody_signed_is_tried_once(broker: FakeBroker) -> None:

@@ -50,7 +50,7 @@ async def test_a_threshold_in_bytes_counts_inflated_bodies(broker: FakeBroker) -
         "g", broker.address, consume_from_where=FIRST_OFFSET, pull_threshold_size_for_queue_mib=1
     ) as consumer:
         consumer.subscribe("T", "*", handle)
-        await asyncio.wait_for(busy.wait(), 30)
+        await asyncio.wait_for(busy.wait(), 120)
         # 32 messages are asked for at a time: with the second one more than 1 MiB is held.
         await until(lambda: len(seen) == 2)
         assert [one.queue_offset for one in broker.of(PullMessage) if one.topic == "T"] == [0, 1]

@@ -47,7 +47,7 @@ async def test_rounds_go_on_after_a_failure_and_can_be_woken() -> None:
             raise RuntimeError("first")
 
     tasks.every(60_000, action, "rounds", first_ms=1, wake=wake)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await rounds.get()
         for _ in range(2):
             wake.set()
@@ -80,7 +80,7 @@ async def test_closing_ends_everything_even_what_never_began() -> None:
 
 async def test_a_task_may_close_its_own() -> None:
     tasks = Tasks(Told().failed, Told().recovered)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await tasks.start(tasks.close(), "closing")
 
 
@@ -98,7 +98,7 @@ async def test_work_that_somebody_else_cancels_begins_again_until_it_is_cancelle
         await asyncio.Event().wait()
 
     kept = tasks.keep(work, "kept", owned=False)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         for number in range(1, 4):
             assert await begun.get() == number
             kept.task.cancel()

@@ -128,5 +128,5 @@ def test_a_thread_submits_and_waits(rocketmq_isolated: Isolated) -> None:
     with sync.Producer("shop", rocketmq_isolated.namesrv) as producer:
         deliveries = [producer.submit(Message(topic, str(number)), sharding_key="k") for number in range(20)]
         producer.flush()
-        assert [delivery.result(30).queue_offset for delivery in deliveries] == list(range(20))
+        assert [delivery.result(120).queue_offset for delivery in deliveries] == list(range(20))
         assert all(delivery.done() for delivery in deliveries)

@@ -56,12 +56,12 @@ def old(tmp_path: Path) -> Iterator[httpx.Client]:
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    asyncio.run_coroutine_threadsafe(peer.__aenter__(), loop).result(20)
+    asyncio.run_coroutine_threadsafe(peer.__aenter__(), loop).result(120)
     with RunningConsole(tmp_path, old=peer.address) as running:
         yield running.client()
-    asyncio.run_coroutine_threadsafe(peer.__aexit__(), loop).result(20)
+    asyncio.run_coroutine_threadsafe(peer.__aexit__(), loop).result(120)
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(20)
+    thread.join(120)
     loop.close()
 
 

@@ -84,13 +84,13 @@ async def test_a_controller_leads_again_after_a_watch_has_failed(failure: BaseEx
         store,
         leader,
         own,
-        lease_seconds=30,
+        lease_seconds=600,
         now=lambda: time.monotonic_ns() // 1_000_000,
         on_committed=lambda: None,
     )
     running = asyncio.create_task(session.run())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while store.failure or session.error or not own.leads:  # noqa: ASYNC110 (a session tells nobody)
                 await asyncio.sleep(0.01)
             assert await store.read(f"{MEMBERS}id/") == {f"{MEMBERS}id/1": "127.0.0.1:1"}

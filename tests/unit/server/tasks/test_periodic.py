@@ -30,7 +30,7 @@ async def test_a_thread_is_woken_only_for_what_is_wanted() -> None:
     with ThreadPoolExecutor(1) as threads:
         runner = PeriodicTaskRunner(lambda: 0, {"periodic": threads})
         runner.start(PeriodicTask("now and then", 1, run, in_thread=True, is_wanted=is_wanted))
-        await asyncio.wait_for(done.wait(), 30)
+        await asyncio.wait_for(done.wait(), 120)
         await runner.stop()
     assert ran[0] == 3
 
@@ -43,13 +43,13 @@ async def test_stopping_waits_for_what_a_thread_is_doing() -> None:
     def run(now: int) -> None:
         nonlocal ended
         loop.call_soon_threadsafe(began.set)
-        assert goes_on.wait(30)
+        assert goes_on.wait(120)
         ended = True
 
     with ThreadPoolExecutor(1) as threads:
         runner = PeriodicTaskRunner(lambda: 0, {"periodic": threads})
         runner.start(PeriodicTask("long", 1, run, in_thread=True))
-        await asyncio.wait_for(began.wait(), 30)
+        await asyncio.wait_for(began.wait(), 120)
         stopping = asyncio.create_task(runner.stop())
         for _ in range(10):
             await asyncio.sleep(0)
@@ -65,13 +65,13 @@ async def test_a_task_that_fails_at_the_end_is_logged(caplog: pytest.LogCaptureF
 
     def run(now: int) -> None:
         loop.call_soon_threadsafe(began.set)
-        assert goes_on.wait(30)
+        assert goes_on.wait(120)
         raise OSError("no disk")
 
     with ThreadPoolExecutor(1) as threads:
         runner = PeriodicTaskRunner(lambda: 0, {"periodic": threads})
         runner.start(PeriodicTask("bad", 1, run, in_thread=True))
-        await asyncio.wait_for(began.wait(), 30)
+        await asyncio.wait_for(began.wait(), 120)
         stopping = asyncio.create_task(runner.stop())
         await asyncio.sleep(0)
         goes_on.set()
