@@ -89,6 +89,11 @@ SUBJECTS: dict[str, tuple[Row, ...]] = {
             ),
         ),
         Row(
+            ("apache/pulsar#16763", "apache/pulsar#15146", "rabbitmq/rabbitmq-delayed-message-exchange#72"),
+            "However many messages wait, a start, a delivery and a cancel read and remember as much.",
+            _rules("many_waiting", "neither_a_start_nor_a_delivery_nor_a_cancel_looks_at_what_waits"),
+        ),
+        Row(
             ("apache/pulsar#26230",),
             "Everything that is pending is delivered, whatever is killed: the store alone says what is.",
             ("tests/fault/test_delay_service.py::test_kills",),
