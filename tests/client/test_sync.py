@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -23,6 +22,7 @@ from orbitmq.sync import (
 )
 from tests.client.conftest import Cluster
 from tests.client.naming import fresh
+from tests.kit.interrupting import interrupted_after
 
 
 def wait(condition, seconds: float = 120) -> None:
@@ -93,16 +93,16 @@ def test_closing_from_another_thread_ends_the_iteration(cluster: Cluster) -> Non
 
 
 def test_an_interrupt_ends_a_wait(cluster: Cluster) -> None:
-    # Whoever runs the tests in the background of a script has interrupts ignored.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     consumer = PushConsumer(fresh("g"), cluster.namesrv).start()
     consumer.subscribe(fresh("nothing"))
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            list(consumer)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    begun = threading.Event()
+
+    def messages() -> Iterator[ReceivedMessage]:
+        begun.set()
+        yield from consumer
+
+    with interrupted_after(iter([begun.is_set])), pytest.raises(KeyboardInterrupt):
+        list(messages())
     consumer.close()
 
 

@@ -26,7 +26,7 @@ from tests.kit.running_delay import until
 from tests.needs import need
 from tests.peers.zookeeper import ZooKeeper
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 STORES = {"etcd": (LocalEtcd, ("etcd",)), "zookeeper": (ZooKeeper, ("java", "mvn"))}
 PREFIX = "/orbitmq/of_this_test"

@@ -12,7 +12,7 @@ import pytest
 from tests.needs import need
 from tests.peers.machine import REPOSITORY
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.parametrize("failover", [pytest.param(False, marks=pytest.mark.nightly), True])

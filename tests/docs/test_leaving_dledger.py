@@ -30,7 +30,7 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.needs("java", "mvn")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_commands_run_and_every_message_is_consumed(tmp_path: Path) -> None:
     with ExitStack() as stack:
         shell = Shell(tmp_path)

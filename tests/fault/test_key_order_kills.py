@@ -43,7 +43,7 @@ KEYS, EVENTS, WORKERS, KILLS = 24, 15, 3, 10
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_no_event_is_handled_before_the_one_before_it(rocketmq_isolated: Isolated, tmp_path: Path) -> None:
     mine, handled, chance = rocketmq_isolated, tmp_path / "handled", random.Random(7)
     handled.touch()

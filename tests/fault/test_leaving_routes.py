@@ -22,7 +22,7 @@ from orbitmq.protocol.requests.route import (
 )
 from orbitmq.testing import LocalCluster
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 async def until(is_so: Callable[[], bool], work: asyncio.Task[None] | None = None) -> None:

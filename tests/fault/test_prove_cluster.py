@@ -12,7 +12,7 @@ import pytest
 from orbitmq.cli.app import run
 from tests.needs import need
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 def proved(*arguments: str) -> dict[str, object]:

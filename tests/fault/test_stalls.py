@@ -113,7 +113,7 @@ def own_bytes(pid: int) -> int:
     return int(status.partition("RssAnon:")[2].split()[0]) << 10
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 def test_while_the_disk_stalls_senders_are_told_and_memory_is_bounded(tmp_path: Path, flush: str) -> None:
     broker = FaultyMachine(

@@ -91,7 +91,7 @@ async def test_acknowledged_timers_come_once_and_not_early(own_process: OwnProce
     assert early == []
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_what_is_weeks_ahead_outlives_kills_and_a_clock_that_is_moved(tmp_path: Path) -> None:
     """Beyond the wheel, and beyond what the log is kept for."""
     broker = FaultyMachine(tmp_path / "store", timerMaxDelaySec=60 * DAY_MS // 1000)

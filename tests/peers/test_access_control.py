@@ -27,7 +27,7 @@ from tests.peers.conftest import GUARDED
 from tests.peers.mqadmin_shell import Printed, Shell, plain
 from tests.peers.orbitmq_process import OrbitMQ
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 ROOT = {"access_key": "judge", "secret_key": "judge12345678"}
 ANN = {"access_key": "ann", "secret_key": "ann-secret"}
 

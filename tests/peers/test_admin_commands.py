@@ -14,7 +14,7 @@ from orbitmq import Message, Producer, TransactionProducer
 from orbitmq.cli.app import run
 from tests.kit.waiting_messages import undecided
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 Ask = Callable[..., Any]
 
 

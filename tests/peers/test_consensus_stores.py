@@ -56,7 +56,7 @@ from tests.peers.machine import LOOPBACK, Process
 from tests.peers.orbitmq_process import program
 from tests.peers.zookeeper import ZooKeeper
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 LIMIT_SECONDS = 60
 LONG_LEASE_SECONDS = 45
 """Longer than a test waits for what has to come at once."""

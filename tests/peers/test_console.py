@@ -19,7 +19,7 @@ from tests.console.conftest import browser, open_page  # noqa: F401 (a fixture)
 from tests.kit.dead_letters import origin, plant
 from tests.kit.running_console import RunningConsole
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 PATIENCE_MS = 60_000
 """Apache's figures follow what happened by seconds."""
 

@@ -25,7 +25,7 @@ from tests.kit.running_console import RunningConsole
 from tests.needs import need
 from tests.peers.apache import OldApache
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.nightly]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.nightly]
 PATIENCE_MS = 60_000
 OLD = "/api/clusters/old"
 

@@ -22,7 +22,7 @@ from tests.needs import need
 from tests.peers.apache import Apache
 from tests.peers.conftest import GUARDED
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 PATIENCE_MS = 60_000
 
 

@@ -20,7 +20,7 @@ from tests.peers.apache import Apache
 from tests.peers.mqadmin_shell import Shell
 from tests.peers.orbitmq_process import OrbitMQ
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 class Heard(NamedTuple):

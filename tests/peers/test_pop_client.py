@@ -18,7 +18,7 @@ PROGRAM = Path(__file__).parent / "pop" / "PopClient.java"
 SERVERS = {"orbitmq": suites.under_test(), "apache": Apache}
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", others_at_night(SERVERS, ["orbitmq"]))
 def test_the_calls_of_the_java_client_do_what_they_say(name: str, tmp_path: Path) -> None:
     need("java", "mvn")

@@ -13,7 +13,7 @@ from tests.needs import need
 from tests.peers.apache import POM
 from tests.peers.machine import jars
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.nightly

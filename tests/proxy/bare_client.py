@@ -122,7 +122,7 @@ class BareClient:
         return response
 
     async def receive(
-        self, topic: str, group: str, *, tags: str = "*", wait_ms: int = 5000, invisible_ms: int = 10_000
+        self, topic: str, group: str, *, tags: str = "*", wait_ms: int = 20_000, invisible_ms: int = 60_000
     ) -> list[pb.Message]:
         request = pb.ReceiveMessageRequest(batch_size=32)
         request.group.name, request.message_queue.topic.name = group, topic

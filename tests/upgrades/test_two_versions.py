@@ -29,7 +29,7 @@ LAST = "0.2.0"
 OWN = "orbitmqVersion"
 QUICK = {"messageDelayLevel": "1s 1s 1s 1s 20s", "transactionTimeOut": 1000, "transactionCheckInterval": 1000}
 
-pytestmark = pytest.mark.timeout(380)
+pytestmark = pytest.mark.timeout(600)
 
 
 class Mixed(LocalCluster):

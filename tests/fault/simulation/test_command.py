@@ -9,7 +9,7 @@ import pytest
 from tests.fault.simulation.test_seeds import simulate
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_command_plays_seeds_of_a_cluster_and_says_how_to_run_them_again() -> None:
     done = simulate(
         "--cluster", "controller", "--mode", "sync-master", "--length", "1", "--seeds", "1..2", "--json"

@@ -24,4 +24,4 @@ if child:
 def test_cpu_time_of_children_counts_though_their_parents_are_not_told() -> None:
     with WatchedCpu(os.getpid()) as cpu:
         subprocess.run([sys.executable, "-c", BURNING], check=True)
-    assert 0.5 < cpu.seconds < 3
+    assert cpu.seconds > 0.5

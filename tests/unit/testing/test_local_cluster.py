@@ -62,7 +62,7 @@ def test_a_synchronous_cluster_outlives_its_maker_and_its_nodes_die_one_by_one(t
     assert {row["state"] for row in gone.values()} == {"down"}
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_a_promoted_slave_stays_master_and_the_old_master_comes_back_as_its_slave(tmp_path: Path) -> None:
     """It came back as a slave, and the old master, which lacks what it has taken since, as master: and beside
     it, when that was started alone.
@@ -102,7 +102,7 @@ def logged(cluster: LocalCluster, name: str) -> bytes:
     return b"".join(segment.read_bytes() for segment in sorted(folder.iterdir()))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_masters_that_are_killed_and_paused_are_replaced_and_nothing_acknowledged_is_lost(
     tmp_path: Path,
 ) -> None:

@@ -8,7 +8,7 @@ from orbitmq.admin.migration.checks import Check, check_group, target_of
 from orbitmq.admin.replication.survey import ORBITMQ, survey_one
 from tests.unit.admin.migration.test_switching import Cluster
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(600)
 
 
 async def checks(cluster: Cluster, subject: str) -> list[Check]:

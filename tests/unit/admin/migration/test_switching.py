@@ -62,7 +62,7 @@ from tests.kit.scripted_admin import Scripted
 
 QUICK = Timeouts(drain=0.0, level=1.0, stop=1.0, serve=1.0)
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(600)
 
 
 def may_send(user: str, resource: str) -> AclInfo:

@@ -17,7 +17,7 @@ from orbitmq.admin.replication.moving import Move, move
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing import LocalCluster
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @contextlib.asynccontextmanager

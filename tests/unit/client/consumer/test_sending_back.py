@@ -101,9 +101,10 @@ async def test_a_handler_that_takes_too_long_has_its_message_sent_back(broker: F
     queues.put(b"0", b"1")
 
     async def handle(message: ReceivedMessage) -> None:
-        await asyncio.sleep(0.3 if message.body == b"0" else 0)
+        if message.body == b"0":
+            await broker.until(lambda: broker.of(ConsumerSendMsgBack))
 
-    options = {"consume_timeout_ms": 100}
+    options = {"consume_timeout_ms": 1000}
     async with PushConsumer("g", broker.address, consume_from_where=FIRST_OFFSET, **options) as consumer:
         consumer.subscribe("T", "*", handle)
         await broker.until(lambda: broker.of(ConsumerSendMsgBack))

@@ -68,7 +68,7 @@ async def test_decisions_are_written_to_a_store_without_controllers_alone(kind: 
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_whole_cluster_comes_back_from_snapshots_and_the_decisions_of_its_controllers(
     kind: str, tmp_path: Path

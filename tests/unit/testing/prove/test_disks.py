@@ -12,7 +12,7 @@ import pytest
 from orbitmq.testing.prove.disks import Disks
 from tests.needs import need
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(600)
 
 WRITER = """
 import sys

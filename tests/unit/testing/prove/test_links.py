@@ -15,7 +15,7 @@ from orbitmq.net.accepting import stop_accepting
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing.prove.links import ADVERTISED, CLIENTS, Links
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(600)
 
 
 class Echo:
