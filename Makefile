@@ -49,11 +49,16 @@ class-archives: setup ## Java's classes as tests need them, to map at each start
 	@$(BIN)/python -m tests.kit.class_archives || echo 'No archives of classes: Java reads its classes at each start'
 
 # Tests that run on two more builds of the hot modules, interpreted and with sanitizers: the property and wire tests, and the unit
-# tests in the folders that hold hot modules. All other unit tests run on them with `make nightly`.
+# tests in the folders that hold hot modules. Where most tests are about options, names or rights, only those that name a hot
+# module. All other unit tests run on both builds with `make nightly`.
 # Left out is what takes seconds of CPU time and reaches no hot module, or reads properties alone.
 COLD := $(patsubst %,--ignore=tests/property/test_%.py,access_control controller_rules fastjson requests roles) \
-  $(patsubst %,--ignore=tests/wire/test_%.py,client_requests compressed_registration json_bodies request_codes sql92)
-HOT_TESTS := -n 2 --dist loadfile tests/property tests/wire $(COLD) $(wildcard $(patsubst src/orbitmq/%/,tests/unit/%,$(sort $(dir $(HOT)))))
+  $(patsubst %,--ignore=tests/wire/test_%.py,client_requests compressed_registration json_bodies request_codes sql92) \
+  $(patsubst %,--ignore=tests/unit/protocol/records/test_%.py,compression hashing ids)
+MIXED := $(patsubst %,tests/unit/%,broker/auth client/core client/producer client/sending spark/read)
+HOT_UNITS = $(filter-out $(MIXED),$(wildcard $(patsubst src/orbitmq/%/,tests/unit/%,$(sort $(dir $(HOT)))))) \
+  $(sort $(wildcard $(MIXED:%=%/test_*_cy.py)) $(shell grep -l '[a-z]_cy' $(MIXED:%=%/test_*.py)))
+HOT_TESTS = -n 2 --dist loadfile tests/property tests/wire $(COLD) $(HOT_UNITS)
 # A third of the generated examples there: the whole suite has all of them.
 FEWER := $(if $(ARGS),,ORBITMQ_EXAMPLES=33)
 ALL_UNIT_TESTS := -n 2 --dist loadfile tests/unit tests/wire tests/property
@@ -72,7 +77,7 @@ without-linux: setup
 INTERPRETED := build/interpreted/venv/bin/python
 PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
-interpreted: setup ## property and wire tests, and unit tests beside hot modules, on an install without compiled modules
+interpreted: setup ## property and wire tests, and unit tests of hot modules, on an install without compiled modules
 	@rm -rf build/interpreted && mkdir -p build/interpreted/tree
 	@$(TREE) | tar -xf - -C build/interpreted/tree
 	@"$(PYTHON)" -m venv build/interpreted/venv
@@ -85,9 +90,9 @@ interpreted: setup ## property and wire tests, and unit tests beside hot modules
 # the sanitizers' counts as its. ARGS=tests runs all there are.
 # A broker that runs out of memory at each allocation in turn would take a fifth of the time, and models of whole brokers as
 # much, most of it in Python: those are for the night. Tests of frames and the fuzzer reach the same modules.
-ASAN_TESTS := $(HOT_TESTS) tests/fuzz --ignore=tests/unit/broker/send/test_without_memory.py \
+ASAN_TESTS = $(HOT_TESTS) tests/fuzz --ignore=tests/unit/broker/send/test_without_memory.py \
   $(patsubst %,--ignore=tests/property/test_%_model.py,pop store timer transactions) -k 'not interpreted' \
-  $(patsubst %,--deselect=tests/fuzz/test_fuzz.py::%,test_guided_by_coverage test_a_corpus_is_made_small)
+  --deselect=tests/fuzz/test_fuzz.py::test_guided_by_coverage
 # A use after free comes before 32 MB more are freed; to keep 256 MB from reuse, the default, costs a fifth of the CPU time.
 ASAN_ENV = ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=32 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
   LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so)"
@@ -117,13 +122,16 @@ else
 	  $(if $(EPISODE),--first $(EPISODE) --count 1)
 endif
 
+# A part that fails ends no other; all that failed are told at the end.
 nightly: setup class-archives ## what takes too long for every change: tests marked so, all unit tests on both builds, longer fuzzing, and 200 seeds of the simulation
-	@$(BIN)/python -m pytest -q --nightly -m nightly
-	@$(MAKE) interpreted ARGS="$(ALL_UNIT_TESTS)"
-	@$(MAKE) asan ARGS="$(ALL_UNIT_TESTS)"
-	@$(MAKE) fuzz SECONDS=$(or $(SECONDS),1800)
-	@$(BIN)/python -m orbitmq.testing.simulation --seeds 1..100
-	@$(BIN)/python -m orbitmq.testing.simulation --cluster --seeds 1..100
+	@failed=; part() { "$$@" || failed="$$failed\n  $$*"; }; \
+	  part $(BIN)/python -m pytest -q --nightly -m nightly; \
+	  part $(MAKE) interpreted ARGS="$(ALL_UNIT_TESTS)"; \
+	  part $(MAKE) asan ARGS="$(ALL_UNIT_TESTS)"; \
+	  part $(MAKE) fuzz SECONDS=$(or $(SECONDS),1800); \
+	  part $(BIN)/python -m orbitmq.testing.simulation --seeds 1..100; \
+	  part $(BIN)/python -m orbitmq.testing.simulation --cluster --seeds 1..100; \
+	  [ -z "$$failed" ] || { printf "Failed:$$failed\n" >&2; exit 1; }
 
 lint: setup ## formatting, ruff, strict types, import contracts
 	$(BIN)/ruff format --check .

@@ -92,6 +92,7 @@ def test_guided_by_coverage(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-6000:]
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("atheris")
 def test_a_corpus_is_made_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.fuzz.kept.FOLDER", tmp_path / "kept")
