@@ -52,13 +52,15 @@ BESIDE_THE_CLASS = {
     ("REGISTER_BROKER", "__ZONE_NAME"),
     ("SET_COMMITLOG_READ_MODE", "READ_AHEAD_MODE"),
     ("SWITCH_TIMER_ENGINE", "E_T"),
+    ("NOTIFICATION", "isLiteConsumer"),
+    ("NOTIFICATION", "clientId"),
     ("ACK_MESSAGE", "liteTopic"),
     ("CHANGE_MESSAGE_INVISIBLETIME", "liteTopic"),
     ("CHANGE_MESSAGE_INVISIBLETIME", "suspend"),
 }
 """Fields that peers put beside those of the header class, as the table's notes say, or have since 5.5."""
-OF_5_5 = (200070, 200071, 200073, 200074, 200075, 200076, 200077, 200078, 200079)
-"""Requests of lite topics, which the table of 5.4.0 does not have."""
+OF_5_5 = (5002, 5003, 200070, 200071, 200073, 200074, 200075, 200076, 200077, 200078, 200079)
+"""Requests that the table of 5.4.0 does not have: deletion in bulk, lite topics."""
 ABSENT_AFTER_ALL = {"topicSeq", "groupSeq", "totalTopicNum", "totalGroupNum"}
 """Marked as required, but absent means the whole table."""
 

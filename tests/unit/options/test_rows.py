@@ -14,7 +14,7 @@ from orbitmq.options.option import to_text
 
 DATA = Path(__file__).parent / "data"
 TABLES = [
-    (BROKER_TABLE, "broker_properties.csv", 492),
+    (BROKER_TABLE, "broker_properties.csv", 520),
     (NAMESRV_TABLE, "namesrv_properties.csv", 40),
     (CONTROLLER_TABLE, "controller_properties.csv", 52),
 ]

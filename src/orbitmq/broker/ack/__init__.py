@@ -1,1 +1,1 @@
-"""Acknowledgements of popped messages: of queues and of lite topics."""
+"""Acknowledgements of popped messages, and notices of messages to pop: of queues and of lite topics."""

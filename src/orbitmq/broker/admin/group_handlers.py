@@ -18,9 +18,11 @@ from orbitmq.handling.saving import after_saving
 from orbitmq.protocol.bodies.group import GroupForbidden, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.lite_topics import bound_topic
 from orbitmq.protocol.requests.group import (
     AllGroupConfigReply,
     DeleteSubscriptiongroup,
+    DeleteSubscriptionGroupList,
     GetAllSubscriptiongroupConfig,
     GetSubscriptiongroupConfig,
     GroupConfigReply,
@@ -85,11 +87,40 @@ def _update_all(
 def delete_subscriptiongroup(tables: GroupTables, call: Call[DeleteSubscriptiongroup], now: int) -> Result:
     """Removes a group, and its offsets if asked; its retry and dead-letter topics stay."""
     request = call.request
-    tables.groups.delete(request.group_name, now)
-    if request.clean_offset:
-        tables.offsets.remove_group(request.group_name, now)
-    tables.stats.forget_group(request.group_name)
+    _delete(tables, request.group_name, request.clean_offset, now)
     return after_saving(tables.dirty_tables, Void(), now, tables.groups.NAME, tables.offsets.NAME)
+
+
+@handlers(DeleteSubscriptionGroupList)
+def delete_subscription_group_list(
+    tables: GroupTables, call: Call[DeleteSubscriptionGroupList], now: int
+) -> Result:
+    """Removes several groups: none if the name of one is blank. A long list takes several turns."""
+    wanted = call.request.body
+    groups = dict.fromkeys(wanted.group_name_list or ())
+    if not groups:
+        raise Refused(ResponseCode.INVALID_PARAMETER, "The specified group name list is blank.")
+    if any(not group.strip() for group in groups):
+        raise Refused(ResponseCode.INVALID_PARAMETER, "The specified group name is blank.")
+
+    def work() -> Generator[None, None, Result]:
+        for number, group in enumerate(groups, 1):
+            _delete(tables, group, wanted.clean_offset, now)
+            if number % CONFIGS_PER_TURN == 0:
+                yield
+        return after_saving(tables.dirty_tables, Void(), now, tables.groups.NAME, tables.offsets.NAME)
+
+    return in_turns(work(), now)
+
+
+def _delete(tables: GroupTables, group: str, with_offsets: bool, now: int) -> None:
+    """Offsets of a group of lite topics go with it: the lite topics would outlive them for ever."""
+    config = tables.groups.get(group)
+    is_bound = config is not None and bound_topic(config) is not None
+    tables.groups.delete(group, now)
+    if with_offsets or is_bound:
+        tables.offsets.remove_group(group, now)
+    tables.stats.forget_group(group)
 
 
 @handlers(GetAllSubscriptiongroupConfig)

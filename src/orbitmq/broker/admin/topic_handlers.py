@@ -39,6 +39,7 @@ from orbitmq.protocol.names import retry_topic
 from orbitmq.protocol.requests.client import QueryTopicsByConsumer, TopicListReply
 from orbitmq.protocol.requests.topic import (
     DeleteTopicInBroker,
+    DeleteTopicInBrokerList,
     GetAllTopicConfig,
     GetSystemTopicListFromBroker,
     GetTopicConfig,
@@ -142,11 +143,37 @@ def _check(tables: TopicTables, wanted: TopicConfig) -> None:
 @handlers(DeleteTopicInBroker)
 def delete_topic_in_broker(tables: TopicTables, call: Call[DeleteTopicInBroker], now: int) -> Result:
     """Removes a topic with its queues and the offsets of all groups, whether it is there or not."""
-    topic = call.request.topic
+    _check_deletable(tables, call.request.topic)
+    _delete(tables, call.request.topic, now)
+    return _after_saving_deletions(tables, now)
+
+
+@handlers(DeleteTopicInBrokerList)
+def delete_topic_in_broker_list(tables: TopicTables, call: Call[DeleteTopicInBrokerList], now: int) -> Result:
+    """Removes several topics: none if the name of one is wrong. Each has a turn of its own."""
+    topics = dict.fromkeys(call.request.body.topic_list or ())
+    if not topics:
+        raise Refused(ResponseCode.INVALID_PARAMETER, "The specified topic list is blank.")
+    for topic in topics:
+        _check_deletable(tables, topic)
+
+    def work() -> Generator[None, None, Result]:
+        for topic in topics:
+            _delete(tables, topic, now)
+            yield
+        return _after_saving_deletions(tables, now)
+
+    return in_turns(work(), now)
+
+
+def _check_deletable(tables: TopicTables, topic: str) -> None:
     if not topic.strip():
         raise Refused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
     if tables.settings.validate_system_topic_when_update_topic and tables.topics.is_system(topic):
         raise Refused(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
+
+
+def _delete(tables: TopicTables, topic: str, now: int) -> None:
     log_end = tables.store.log_end()
     tables.lite_expiry.delete_all_of(topic, now)
     for name in (topic, *_pop_retry_topics(tables, topic)):
@@ -156,6 +183,9 @@ def delete_topic_in_broker(tables: TopicTables, call: Call[DeleteTopicInBroker],
         tables.deletions.note(name, log_end, now)
         tables.store.structures.delete_queues(name)
         tables.stats.forget_topic(name)
+
+
+def _after_saving_deletions(tables: TopicTables, now: int) -> Result:
     names_of_tables = (tables.topics.NAME, tables.offsets.NAME, tables.deletions.NAME)
     return after_saving(tables.dirty_tables, Void(), now, *names_of_tables)
 

@@ -17,13 +17,14 @@ from orbitmq.protocol.names import REVIVE_TOPIC_PREFIX, TIMER_TOPIC
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.protocol.requests.group import (
+    DeleteSubscriptionGroupList,
     UpdateAndCreateSubscriptiongroup,
     UpdateAndCreateSubscriptiongroupList,
 )
 from orbitmq.protocol.requests.lite import LiteSubscriptionCtl
 from orbitmq.protocol.requests.lock import LockBatchMq, UnlockBatchMq
 from orbitmq.protocol.requests.pop import BatchAckMessage, QueryAssignment, SetMessageRequestMode
-from orbitmq.protocol.requests.topic import UpdateAndCreateTopicList
+from orbitmq.protocol.requests.topic import DeleteTopicInBrokerList, UpdateAndCreateTopicList
 from orbitmq.protocol.schema.declare import Request
 
 Actions = frozenset[Action]
@@ -144,6 +145,16 @@ def _topic_list(command: Command, actions: Actions) -> Iterator[Access]:
         yield topic_access(config.topic_name or "", actions)
 
 
+def _topics_to_delete(command: Command, actions: Actions) -> Iterator[Access]:
+    for topic in _body(DeleteTopicInBrokerList, command).topic_list or ():
+        yield topic_access(topic or "", actions)
+
+
+def _groups_to_delete(command: Command, actions: Actions) -> Iterator[Access]:
+    for group in _body(DeleteSubscriptionGroupList, command).group_name_list or ():
+        yield group_access(group or "", actions)
+
+
 def _group(command: Command, actions: Actions) -> Iterator[Access]:
     yield group_access(_body(UpdateAndCreateSubscriptiongroup, command).group_name or "", actions)
 
@@ -192,8 +203,8 @@ NEEDS: dict[int, Need] = {
     25: _CLUSTER_UPDATE,
     26: _CLUSTER_GET,
     28: _CLUSTER_GET,
-    29: _topic(GET),
-    30: _topic(GET),
+    29: _topic(SUB_OR_GET),
+    30: _topic(SUB_OR_GET),
     31: _topic(GET),
     32: _topic(GET),
     33: _topic(GET, lacking=True),  # the record's own topic is asked for when it is read
@@ -279,6 +290,8 @@ NEEDS: dict[int, Need] = {
     3009: _CLUSTER_GET,
     3010: _CLUSTER_GET,
     5001: _CLUSTER_UPDATE,
+    5002: Need(DELETE, body=_topics_to_delete),
+    5003: Need(DELETE, body=_groups_to_delete),
     200050: _both(SUB),
     200051: _both(SUB),
     200052: _both(SUB),

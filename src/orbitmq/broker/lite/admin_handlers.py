@@ -153,9 +153,10 @@ def get_lite_client_info(tables: LiteAdminTables, call: Call[GetLiteClientInfo],
     body = LiteClientInfoBody(request.parent_topic, request.group, request.client_id)
     client = tables.lite_subscriptions.clients.get(request.client_id)
     if client is not None and (client.group, client.topic) == (request.group, request.parent_topic):
+        names = [f"{client.topic}@{client.group}"] if client.is_wildcard else sorted(client.lmqs)
         body.last_access_time = client.updated_ms
-        body.lite_topic_count = len(client.lmqs)
-        body.lite_topic_set = sorted(client.lmqs)[: min(request.max_count, MOST_NAMES)]
+        body.lite_topic_count = len(names)
+        body.lite_topic_set = names[: min(request.max_count, MOST_NAMES)]
     return LiteClientInfoReply(body=body)
 
 
@@ -172,8 +173,20 @@ def get_lite_group_info(tables: LiteAdminTables, call: Call[GetLiteGroupInfo], n
         raise Refused(ResponseCode.SYSTEM_ERROR, f"topK[{request.top_k}] has to be 1 or more")
     lags = list(backlogs(tables.offsets, tables.store, request.group, parent))
     body.total_lag_count = sum(lag for _, _, lag in lags)
-    for lmq, lite_topic, lag in heapq.nlargest(min(request.top_k, MOST_NAMES), lags, key=itemgetter(2, 1)):
-        body.lag_count_top_k.append(LiteLag(lite_topic, lag, _oldest(tables, request.group, lmq)))
+    most = min(request.top_k, MOST_NAMES)
+
+    def place(lag: tuple[str, str, int]) -> int:
+        """Where the next message is in the log, which is in the order of time: no record is read for it."""
+        unit = tables.store.physical_offset_of(lag[0], 0, tables.offsets.get(request.group, lag[0], 0))
+        return 0 if unit is None else unit[0]
+
+    def shown(lags: list[tuple[str, str, int]]) -> list[LiteLag]:
+        return [LiteLag(name, lag, _oldest(tables, request.group, lmq)) for lmq, name, lag in lags]
+
+    body.lag_count_top_k = shown(heapq.nlargest(most, lags, key=itemgetter(2, 1)))
+    body.lag_timestamp_top_k = shown(heapq.nsmallest(most, lags, key=place))
+    if body.lag_timestamp_top_k:
+        body.earliest_unconsumed_timestamp = body.lag_timestamp_top_k[0].earliest_unconsumed_timestamp
     return LiteGroupInfoReply(body=body)
 
 
@@ -185,9 +198,8 @@ def _fill_one(tables: LiteAdminTables, body: LiteGroupInfoBody, lmq: str) -> Non
     elif committed >= 0:
         body.total_lag_count = end - committed
         body.earliest_unconsumed_timestamp = _oldest(tables, body.group, lmq)
-        body.lite_topic_offset_wrapper = LiteOffsets(
-            end, committed, 0, max(0, tables.store.lookup.store_time(lmq, 0, max(0, committed - 1)))
-        )
+        consumed_ms = tables.store.lookup.store_time(lmq, 0, committed - 1) if committed else 0
+        body.lite_topic_offset_wrapper = LiteOffsets(end, committed, 0, max(0, consumed_ms))
 
 
 def _oldest(tables: LiteAdminTables, group: str, lmq: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,7 +13,7 @@ from orbitmq.broker.metadata.new_topics import once_saved
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.pop.lateness import begin_ms
 from orbitmq.broker.pop.options import PopOptions
-from orbitmq.broker.pop.polling import HeldCalls, Wants
+from orbitmq.broker.pop.polling import HeldCalls, Key, Wants
 from orbitmq.broker.pop.pops import LONGEST_INVISIBLE_MS, MOST_MESSAGES, Popped, Pops, PopWish
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.role.promise import Promise
@@ -187,39 +188,50 @@ def _peek(
     )
 
 
-@handlers(Notification)
 def notification(tables: PopTables, call: Call[Notification], now: int) -> Result:
-    """True if a pop would find something, now or until the poll time is over."""
+    """True if a pop of a queue would find something, now or until the poll time is over."""
     request = call.request
     if request.topic in tables.topics.dirty_names:
         return once_saved(tables.topics, request.topic, lambda later: notification(tables, call, later), now)
     _check(tables, request, "peeking message", now)
-    return _notify_once_held(tables, call, _deadline(request.born_time or now, request.poll_time, now), now)
-
-
-def _notify_once_held(tables: PopTables, call: Call[Notification], deadline: int, now: int) -> Result:
-    request = call.request
     queue_id = max(-1, request.queue_id)
-    if tables.pops.has_message(
-        request.consumer_group, request.topic, queue_id, bool(request.order), request.attempt_id, now
-    ):
-        return NotificationReply(has_msg=True)
-    if now >= deadline:
-        return NotificationReply(has_msg=False)
-    key = (request.topic, request.consumer_group, queue_id)
-    held = tables.held_notices.hold(key, call.peer.connection_id)
-    if held is None:
-        return NotificationReply(has_msg=False, polling_full=True)
 
-    def woken(outcome: Outcome, later: int) -> Result:
-        tables.held_notices.release(held)
-        return _notify_once_held(tables, call, 0 if outcome.timed_out else deadline, later)
+    def has_message(later: int) -> bool:
+        return tables.pops.has_message(
+            request.consumer_group, request.topic, queue_id, bool(request.order), request.attempt_id, later
+        )
 
-    def abandon() -> None:
-        tables.held_notices.release(held)
-        tables.held_notices.wake(*key)
+    return notify(
+        call, tables.held_notices, (request.topic, request.consumer_group, queue_id), has_message, now
+    )
 
-    return Wait((held.signal,), deadline, woken, abandon=abandon)
+
+def notify(
+    call: Call[Notification], calls: HeldCalls, key: Key, has_message: Callable[[int], bool], now: int
+) -> Result:
+    """Answers once `has_message(now)`, or when the poll time is over; the call is held under `key`."""
+    deadline = _deadline(call.request.born_time or now, call.request.poll_time, now)
+
+    def attempt(until: int, now: int) -> Result:
+        if has_message(now):
+            return NotificationReply(has_msg=True)
+        if now >= until:
+            return NotificationReply(has_msg=False)
+        held = calls.hold(key, call.peer.connection_id)
+        if held is None:
+            return NotificationReply(has_msg=False, polling_full=True)
+
+        def woken(outcome: Outcome, later: int) -> Result:
+            calls.release(held)
+            return attempt(0 if outcome.timed_out else deadline, later)
+
+        def abandon() -> None:
+            calls.release(held)
+            calls.wake(*key)
+
+        return Wait((held.signal,), deadline, woken, abandon=abandon)
+
+    return attempt(deadline, now)
 
 
 @handlers(PollingInfo)

@@ -27,6 +27,7 @@ from orbitmq.protocol.requests.auth import (
 )
 from orbitmq.protocol.requests.group import (
     DeleteSubscriptiongroup,
+    DeleteSubscriptionGroupList,
     UpdateAndCreateSubscriptiongroup,
     UpdateAndCreateSubscriptiongroupList,
     UpdateAndGetGroupForbidden,
@@ -36,6 +37,7 @@ from orbitmq.protocol.requests.offset import CloneGroupOffset, InvokeBrokerToRes
 from orbitmq.protocol.requests.pop import SetMessageRequestMode
 from orbitmq.protocol.requests.topic import (
     DeleteTopicInBroker,
+    DeleteTopicInBrokerList,
     UpdateAndCreateTopic,
     UpdateAndCreateTopicList,
 )
@@ -50,9 +52,11 @@ REFUSED_WHILE_BLIND = (
     UpdateAndCreateTopic,
     UpdateAndCreateTopicList,
     DeleteTopicInBroker,
+    DeleteTopicInBrokerList,
     UpdateAndCreateSubscriptiongroup,
     UpdateAndCreateSubscriptiongroupList,
     DeleteSubscriptiongroup,
+    DeleteSubscriptionGroupList,
     UpdateAndGetGroupForbidden,
     AuthCreateUser,
     AuthUpdateUser,

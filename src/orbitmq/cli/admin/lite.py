@@ -15,6 +15,7 @@ from orbitmq.admin.lite import (
 )
 from orbitmq.admin.output import Done, Rows, columns
 from orbitmq.cli.admin.command import cluster_flags, command
+from orbitmq.protocol.names import LITE_PREFIX
 
 LIMIT = click.IntRange(1, 10_000)
 
@@ -97,7 +98,7 @@ async def show_topic(admin: Admin, topic: str, lite_topic: str) -> Rows:
 async def show_client(admin: Admin, group: str, client_id: str, most: int) -> Rows:
     """The lite topics that client CLIENT_ID of GROUP subscribes to, as each broker knows them.
 
-    Lite topics: -1 where the broker does not know the client.
+    Lite topics: -1 where the broker does not know the client. A member of a wildcard group has one, `*`.
     """
     found = await lite_client_info(admin, group, client_id, most)
     return Rows(
@@ -107,7 +108,10 @@ async def show_client(admin: Admin, group: str, client_id: str, most: int) -> Ro
                 name,
                 one.lite_topic_count,
                 one.last_access_time,
-                [lmq.rpartition("$")[2] for lmq in one.lite_topic_set or ()],
+                [
+                    lmq.rpartition("$")[2] if lmq.startswith(LITE_PREFIX) else "*"
+                    for lmq in one.lite_topic_set or ()
+                ],
             )
             for name, one in found.items()
         ],

@@ -102,6 +102,14 @@ class GroupForbidden(JsonBody):
 
 
 @dataclass(slots=True)
+class DeleteSubscriptionGroupListRequestBody(JsonBody):
+    """Groups to delete, and whether their offsets go, too."""
+
+    clean_offset: bool = False
+    group_name_list: list[str] | None = None
+
+
+@dataclass(slots=True)
 class GroupList(JsonBody):
     """Names of groups."""
 

@@ -104,6 +104,13 @@ class CreateTopicListRequestBody(JsonBody):
 
 
 @dataclass(slots=True)
+class DeleteTopicListRequestBody(JsonBody):
+    """Topics to delete."""
+
+    topic_list: list[str] | None = None
+
+
+@dataclass(slots=True)
 class TopicList(JsonBody):
     """Names of topics; of clusters and brokers too in the name server's system topic list."""
 

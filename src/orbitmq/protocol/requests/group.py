@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.protocol.bodies.group import (
+    DeleteSubscriptionGroupListRequestBody,
     GroupForbidden,
     SubscriptionGroupConfig,
     SubscriptionGroupList,
@@ -41,6 +42,13 @@ class DeleteSubscriptiongroup(Request[Void]):
 
     group_name: str
     clean_offset: bool = False
+
+
+@request(5003, max_body=MAX_LIST_BYTES)
+class DeleteSubscriptionGroupList(Request[Void]):
+    """Delete several groups, and with `clean_offset` their offsets. Brokers since 5.5.1 answer."""
+
+    body: DeleteSubscriptionGroupListRequestBody
 
 
 class ConsumeStatsReply(Reply):

@@ -111,6 +111,9 @@ class Notification(Request[NotificationReply]):
     born_time: Long
     order: bool | None = None
     attempt_id: str | None = None
+    is_lite_consumer: bool = False
+    """Ask for any lite topic of `client_id`. Brokers since 5.5.1 look at it."""
+    client_id: str | None = None
 
 
 class PollingReply(Reply):

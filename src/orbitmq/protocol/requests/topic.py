@@ -6,6 +6,7 @@ from orbitmq.protocol.bodies.group import GroupList
 from orbitmq.protocol.bodies.stats import QueryConsumeQueueResponseBody, TopicStatsTable
 from orbitmq.protocol.bodies.topic import (
     CreateTopicListRequestBody,
+    DeleteTopicListRequestBody,
     TopicConfigAndMappingSerializeWrapper,
     TopicConfigAndQueueMapping,
     TopicQueueMappingDetail,
@@ -79,6 +80,13 @@ class DeleteTopicInBroker(Request[Void]):
     """Delete a topic with its queues, and its POP retry topics."""
 
     topic: str
+
+
+@request(5002, max_body=MAX_LIST_BYTES)
+class DeleteTopicInBrokerList(Request[Void]):
+    """Delete several topics. Brokers since 5.5.1 answer."""
+
+    body: DeleteTopicListRequestBody
 
 
 class GroupListReply(Reply):

@@ -1,9 +1,14 @@
 from orbitmq.broker.admin.group_handlers import CONFIGS_PER_TURN
 from orbitmq.handling.call import Saved
-from orbitmq.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupList
+from orbitmq.protocol.bodies.group import (
+    DeleteSubscriptionGroupListRequestBody,
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+)
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.requests.group import (
     DeleteSubscriptiongroup,
+    DeleteSubscriptionGroupList,
     GetAllSubscriptiongroupConfig,
     GetSubscriptiongroupConfig,
     UpdateAndCreateSubscriptiongroup,
@@ -59,6 +64,32 @@ def test_offsets_of_a_deleted_group_go_only_when_asked() -> None:
     assert world.offsets.get("G", "T", 0) == 3
     world.ask(DeleteSubscriptiongroup("G", True))
     assert world.offsets.get("G", "T", 0) == -1
+
+
+def test_a_list_of_groups_is_deleted_or_none_of_them() -> None:
+    world = World()
+    for group in ("G", "H"):
+        world.ask(UpdateAndCreateSubscriptiongroup(SubscriptionGroupConfig(group)))
+        world.offsets.commit(group, "T", 0, 3, NOW)
+
+    def delete(clean_offset: bool, *groups: str) -> DeleteSubscriptionGroupList:
+        return DeleteSubscriptionGroupList(DeleteSubscriptionGroupListRequestBody(clean_offset, list(groups)))
+
+    for wrong in (delete(True), delete(True, "G", " ")):
+        assert world.refusal(wrong).code == ResponseCode.INVALID_PARAMETER
+    world.ask(delete(False, "G"))
+    world.ask(delete(True, "H", "NeverThere"))
+    assert world.groups.by_name == {}
+    assert [world.offsets.get(group, "T", 0) for group in ("G", "H")] == [3, -1]
+
+
+def test_offsets_of_lite_topics_go_with_their_group() -> None:
+    world = World()
+    bound = SubscriptionGroupConfig("G", attributes={"+lite.bind.topic": "P"})
+    world.ask(UpdateAndCreateSubscriptiongroup(bound))
+    world.offsets.commit("G", "%LMQ%$P$l", 0, 3, NOW)
+    world.ask(DeleteSubscriptiongroup("G"))
+    assert world.offsets.get("G", "%LMQ%$P$l", 0) == -1
 
 
 def test_a_group_may_be_kept_from_reading() -> None:

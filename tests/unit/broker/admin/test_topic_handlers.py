@@ -3,12 +3,18 @@ import pytest
 from orbitmq.broker.admin.topic_handlers import CONFIGS_PER_TURN, TEXTS_PER_TURN
 from orbitmq.handling.call import Saved, Wait
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.bodies.topic import CreateTopicListRequestBody, TopicConfig, TopicFilterType
+from orbitmq.protocol.bodies.topic import (
+    CreateTopicListRequestBody,
+    DeleteTopicListRequestBody,
+    TopicConfig,
+    TopicFilterType,
+)
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.client import QueryTopicsByConsumer
 from orbitmq.protocol.requests.topic import (
     DeleteTopicInBroker,
+    DeleteTopicInBrokerList,
     GetAllTopicConfig,
     GetSystemTopicListFromBroker,
     GetTopicConfig,
@@ -117,6 +123,21 @@ def test_deleting_takes_queues_and_offsets_along() -> None:
     world.ask(DeleteTopicInBroker("NeverThere"))
     assert world.refusal(DeleteTopicInBroker(" ")).code == ResponseCode.INVALID_PARAMETER
     assert world.refusal(DeleteTopicInBroker("TBW102")).code == ResponseCode.INVALID_PARAMETER
+
+
+def test_a_list_of_topics_is_deleted_or_none_of_them() -> None:
+    world = World()
+    for topic in ("A", "B", "C"):
+        world.ask(update(topic))
+
+    def delete(*topics: str) -> DeleteTopicInBrokerList:
+        return DeleteTopicInBrokerList(DeleteTopicListRequestBody(list(topics)))
+
+    for wrong in (delete(), delete("A", " "), delete("A", "TBW102")):
+        assert world.refusal(wrong).code == ResponseCode.INVALID_PARAMETER
+    assert world.topics.get("A") is not None
+    world.ask(delete("A", "B", "A", "NeverThere"))
+    assert [world.topics.get(topic) is None for topic in ("A", "B", "C")] == [True, True, False]
 
 
 def test_pop_retry_topics_stay_by_an_option() -> None:

@@ -10,20 +10,24 @@ from orbitmq.broker.auth.handlers import AuthTables  # noqa: F401 (registers its
 from orbitmq.broker.auth.permissions import NEEDS, STRICTER
 from orbitmq.broker.auth.policies import Action, shown
 from orbitmq.broker.broker import handlers
-from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
+from orbitmq.protocol.bodies.group import DeleteSubscriptionGroupListRequestBody, SubscriptionGroupConfig
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from orbitmq.protocol.bodies.pop import BatchAck, BatchAckMessageRequestBody, QueryAssignmentRequestBody
 from orbitmq.protocol.bodies.queue import LockBatchRequestBody, MessageQueue
-from orbitmq.protocol.bodies.topic import CreateTopicListRequestBody, TopicConfig
+from orbitmq.protocol.bodies.topic import CreateTopicListRequestBody, DeleteTopicListRequestBody, TopicConfig
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.client import Heartbeat, UnregisterClient
-from orbitmq.protocol.requests.group import GetConsumeStats, UpdateAndCreateSubscriptiongroup
+from orbitmq.protocol.requests.group import (
+    DeleteSubscriptionGroupList,
+    GetConsumeStats,
+    UpdateAndCreateSubscriptiongroup,
+)
 from orbitmq.protocol.requests.lock import LockBatchMq
 from orbitmq.protocol.requests.offset import CloneGroupOffset, QueryCorrectionOffset
 from orbitmq.protocol.requests.pop import BatchAckMessage, QueryAssignment
 from orbitmq.protocol.requests.pull import ViewMessageById
-from orbitmq.protocol.requests.topic import UpdateAndCreateTopicList
+from orbitmq.protocol.requests.topic import DeleteTopicInBrokerList, UpdateAndCreateTopicList
 from orbitmq.protocol.schema.declare import REQUESTS, Request
 from tests.kit.real_broker import message
 
@@ -31,6 +35,10 @@ SERVED = {request.CODE for request in handlers.by_request}
 ANYTHING = [("anything", {"Any"})]
 """Any right at all is enough: the request names nothing of anybody."""
 OF_5_5 = {
+    29: "topic=TOPIC:SUB|GET",
+    30: "topic=TOPIC:SUB|GET",
+    5002: "each topic of the body=TOPIC:DELETE",
+    5003: "each group of the body=GROUP:DELETE",
     200070: "topic=TOPIC,consumerGroup=GROUP:SUB",
     200071: "",
     200074: "",
@@ -40,7 +48,7 @@ OF_5_5 = {
     200078: "group=GROUP:GET",
     200079: "group=GROUP:UPDATE",
 }
-"""Requests that Apache has since 5.5, as 5.5.1 checks them."""
+"""Requests that Apache has since 5.5, and those that 5.5.1 checks in another way."""
 CODES = Path(__file__).parents[3] / "wire" / "vectors" / "request_codes.csv"
 
 
@@ -118,6 +126,10 @@ def test_bodies_are_read() -> None:
     assert wanted(lock) == [("Group:G", {"Sub"}), ("Topic:T", {"Sub"})]
     topics = UpdateAndCreateTopicList(CreateTopicListRequestBody([TopicConfig("A"), TopicConfig("B")]))
     assert wanted(topics) == [("Topic:A", {"Create"}), ("Topic:B", {"Create"})]
+    gone = DeleteTopicInBrokerList(DeleteTopicListRequestBody(["A", "B"]))
+    assert wanted(gone) == [("Topic:A", {"Delete"}), ("Topic:B", {"Delete"})]
+    groups = DeleteSubscriptionGroupList(DeleteSubscriptionGroupListRequestBody(False, ["G"]))
+    assert wanted(groups) == [("Group:G", {"Delete"})]
     group = UpdateAndCreateSubscriptiongroup(SubscriptionGroupConfig(group_name="G"))
     assert wanted(group) == [("Group:G", {"Create"})]
     assignment = QueryAssignment(QueryAssignmentRequestBody(topic="T", consumer_group="G"))
@@ -127,7 +139,7 @@ def test_bodies_are_read() -> None:
 
 
 def test_a_body_that_cannot_be_read_is_refused() -> None:
-    for code in (18, 34, 41, 200, 400, 200151):
+    for code in (18, 34, 41, 200, 400, 5002, 5003, 200151):
         with pytest.raises(Refused):
             NEEDS[code].accesses(Command(code, body=b"{"), "c")
         with pytest.raises(Refused):

@@ -41,12 +41,36 @@ def test_operators_see_lite_topics_clients_and_lags(tmp_path: Path) -> None:
     group = ask(GetLiteGroupInfo(GROUP)).body
     assert group.total_lag_count == 3
     assert [(one.lite_topic, one.lag_count) for one in group.lag_count_top_k] == [("a", 3)]
+    oldest = [(one.lite_topic, one.earliest_unconsumed_timestamp) for one in group.lag_timestamp_top_k]
+    assert oldest == [("a", group.earliest_unconsumed_timestamp)]
     one = ask(GetLiteGroupInfo(GROUP, "a")).body
     offsets = one.lite_topic_offset_wrapper
     assert (one.total_lag_count, offsets.broker_offset, offsets.consumer_offset) == (3, 5, 2)
     assert ask(GetLiteGroupInfo(GROUP, "nothing")).body.total_lag_count == -1
     ask(TriggerLiteDispatch(GROUP))
     assert world.broker.lite_events.has_some("c1")
+    world.close()
+
+
+def test_the_oldest_messages_are_listed_beside_the_longest_backlogs(tmp_path: Path) -> None:
+    world = LiteWorld(tmp_path)
+    world.group("All", wildcard="true")
+    world.tell("COMPLETE_ADD", "c1", group="All")
+    times = {}
+    for name, count in (("early", 1), ("long", 9), ("late", 2)):
+        times[name] = world.now
+        world.put(name, count)
+        world.wait(1000)
+    world.take("c1", group="All")
+    ask = world.real.handle
+    group = ask(GetLiteGroupInfo("All", top_k=2)).body
+    assert [one.lite_topic for one in group.lag_count_top_k] == ["long", "late"]
+    oldest = [(one.lite_topic, one.earliest_unconsumed_timestamp) for one in group.lag_timestamp_top_k]
+    assert oldest == [(name, times[name]) for name in ("early", "long")]
+    assert group.earliest_unconsumed_timestamp == times["early"]
+    assert ask(GetLiteGroupInfo("All", "early")).body.lite_topic_offset_wrapper.last_timestamp == 0
+    client = ask(GetLiteClientInfo(PARENT, "All", "c1")).body
+    assert (client.lite_topic_count, client.lite_topic_set) == (1, [f"{PARENT}@All"])
     world.close()
 
 

@@ -18,7 +18,9 @@ from orbitmq.protocol.lite_topics import lite_queue
 from orbitmq.protocol.remoting.frame import encode_command
 from orbitmq.protocol.requests.lite import LiteSubscriptionCtl, NotifyUnsubscribeLite, PopLiteMessage
 from orbitmq.protocol.requests.offset import GetMaxOffset, InvokeBrokerToResetOffset, UpdateConsumerOffset
+from orbitmq.protocol.requests.pop import Notification
 from tests.kit.lite import GROUP, PARENT, LiteWorld
+from tests.kit.pop import Call
 from tests.kit.real_broker import message
 
 OTHER = Peer(2, bytes([10, 0, 0, 9, 0, 0, 0x30, 0x40]), "10.0.0.9:12346", 493)
@@ -101,6 +103,28 @@ def test_invisible_times_are_changed_and_suspension_is_no_delivery(world: LiteWo
     assert third.times == 1
     world.settle(third)
     assert (world.postpone(third, 1_000).pop_time, world.committed("a")) == (0, 1)
+
+
+def test_a_notice_tells_of_the_lite_topics_of_its_client_and_leaves_them_to_pops(world: LiteWorld) -> None:
+    world.add("c1", "a")
+
+    def ask(poll_ms: int) -> Call:
+        call = Call(None)
+        notice = Notification(GROUP, PARENT, -1, poll_ms, world.now, is_lite_consumer=True, client_id="c1")
+        world.took(call, world.real.handle(notice, world.now))
+        if call.result is not None:
+            world.calls.append(call)
+        return call
+
+    assert ask(0).reply.has_msg is False
+    notice = ask(3_000)
+    pop = world.ask("c1", poll_time=3_000)
+    world.put("b")
+    assert None not in (notice.result, pop.result)
+    world.put("a")
+    assert notice.reply.has_msg is True
+    assert [got.lite_topic for got in world.found(pop)] == ["a"]
+    assert ask(0).reply.has_msg is False
 
 
 def test_a_held_pop_is_woken_by_its_own_lite_topics_alone(world: LiteWorld) -> None:
