@@ -13,6 +13,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from orbitmq import sync
+from orbitmq.delay_service.kafka import start, stop
 from orbitmq.testing import LocalBroker
 from orbitmq.testing.local_etcd import LocalEtcd
 from tests.kit.class_archives import QUICK_START
@@ -49,25 +50,25 @@ async def make_topics(address: str) -> None:
 
 
 async def exchange(
-    address: str, sent: list[tuple[str, bytes | None, bytes | None, list]], number: int
-) -> list:
-    """Sends records, and gives the first of those that then come to `orders` and to the dead letters."""
+    address: str, sent: list[tuple[str, bytes | None, bytes | None, list]], expected: set[bytes]
+) -> dict[bytes, aiokafka.ConsumerRecord]:
+    """Sends records, and reads `orders` and the dead letters from their start until all expected came."""
     consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=address, auto_offset_reset="earliest")
     producer = aiokafka.AIOKafkaProducer(bootstrap_servers=address)
-    await consumer.start()
-    await producer.start()
-    consumer.assign([aiokafka.TopicPartition(topic, 0) for topic in ("orders", "orbitmq_delay_dead")])
-    found = []
+    found: dict[bytes, aiokafka.ConsumerRecord] = {}
     try:
+        await start(consumer)
+        await start(producer)
+        consumer.assign([aiokafka.TopicPartition(topic, 0) for topic in ("orders", "orbitmq_delay_dead")])
         for topic, value, key, headers in sent:
             await producer.send_and_wait(topic, value, key, headers=headers)
         async with asyncio.timeout(120):
-            while len(found) < number:
+            while not expected <= found.keys():
                 for records in (await consumer.getmany(timeout_ms=500)).values():
-                    found += records
+                    found.update((record.value, record) for record in records)
     finally:
-        await producer.stop()
-        await consumer.stop()
+        await stop(producer)
+        await stop(consumer)
     return found
 
 
@@ -104,8 +105,9 @@ def test_both_ways_and_what_has_no_form(tmp_path):
                 ),
                 ("old", b"sender's time", None, [("delay.topic", b"orders"), soon]),
             ]
-            found = {record.value: record for record in asyncio.run(exchange(kafka.address, sent, 4))}
-            assert set(found) == {b"\x00\xff", b"kafka", b"twice", b"sender's time"}
+            expected = {b"\x00\xff", b"kafka", b"twice", b"sender's time"}
+            found = asyncio.run(exchange(kafka.address, sent, expected))
+            assert set(found) == expected
             from_rocketmq, own = found[b"\x00\xff"], found[b"kafka"]
             assert (from_rocketmq.key, dict(from_rocketmq.headers)["x"]) == (b"k 1", "Ä".encode())
             assert own.key == b"\xffkey"
@@ -125,8 +127,10 @@ def test_both_ways_and_what_has_no_form(tmp_path):
             (message,) = reader.pull(queue, 1, wait_ms=30_000)
             assert message.body == b"in time"
             kafka.start()
-            (late,) = [one for one in asyncio.run(exchange(kafka.address, [], 6)) if one.value == b"late"]
-            assert dict(late.headers)["delay.occurrence"] == b"1"
+            # The source goes on as well.
+            sent = [("orbitmq_delay", b"after", None, [("delay.topic", b"orders"), soon])]
+            found = asyncio.run(exchange(kafka.address, sent, {b"late", b"after"}))
+            assert dict(found[b"late"].headers)["delay.occurrence"] == b"1"
 
 
 def javas_client_sends_and_reads(kafka: Kafka) -> None:
@@ -160,12 +164,11 @@ def test_several_instances_over_kafka(tmp_path):
             soon = [("delay.topic", b"orders"), ("delay.after", b"1s"), ("delay.id", b"soon")]
             late = [("delay.topic", b"orders"), ("delay.after", b"5s"), ("delay.id", b"late")]
             sent = [("orbitmq_delay", body, None, headers) for body, headers in ((b"1", soon), (b"2", late))]
-            (one,) = asyncio.run(exchange(kafka.address, sent, 1))
-            assert one.value == b"1"
+            assert list(asyncio.run(exchange(kafka.address, sent, {b"1"}))) == [b"1"]
             gone = second.client.send_after("events/orders", b"x", "5s", id="gone", cluster="events")
             assert gone.outcome == "scheduled"
             assert first.client.cancel("gone", cluster="events").outcome == "cancelled"
         until(lambda: second.client.stats()["role"] == "holder")
         until(lambda: second.client.stats()["pending"] == 0)
-        found = asyncio.run(exchange(kafka.address, [], 2))
-    assert [one.value for one in found] == [b"1", b"2"]
+        found = asyncio.run(exchange(kafka.address, [], {b"1", b"2"}))
+    assert list(found) == [b"1", b"2"]

@@ -75,6 +75,7 @@ class RunningDelay:
     def __exit__(self, *_: object) -> None:
         try:
             self.wait_for(self.server.stop())
+            self.wait_for(_nothing_goes_on())
         finally:
             self._end()
 
@@ -83,3 +84,11 @@ class RunningDelay:
         if self._thread.is_alive():
             self._thread.join(PATIENCE_SECONDS)
         self._loop.close()
+
+
+async def _nothing_goes_on() -> None:
+    """Fails if a task of the service outlives it: it would keep connections open for ever."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    if tasks:
+        _, left = await asyncio.wait(tasks, timeout=PATIENCE_SECONDS / 2)
+        assert not left, left

@@ -280,11 +280,17 @@ class DelayServer:
 
 
 async def _keep_reading(source: Any) -> None:
-    """Reads a source; a failure that nobody expected is logged, and reading begins anew."""
+    """Reads a source; a failure that nobody expected is logged, and reading begins anew.
+
+    A cancellation that nobody asked for, let out by a library, is such a failure.
+    """
+    task = asyncio.current_task()
     while True:
         try:
             await source.run()
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if task is not None and task.cancelling():
+                raise
             log.exception("source %s", source.state.name)
             source.state.problem = f"{type(error).__name__}: {error}"
             await asyncio.sleep(REOPEN_SECONDS)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from orbitmq.delay_service.errors import ExtraMissing
+from orbitmq.delay_service.kafka import library, start, stop
 from orbitmq.delay_service.options import ClusterAt
 from orbitmq.delay_service.rules.forms import split_headers
 from orbitmq.delay_service.rules.intake import Queue, SourceMessage
@@ -26,15 +26,6 @@ LONGEST_PAUSE_SECONDS = 5.0
 LOG_APPEND_TIME = 1
 MOST_REPLICAS = 3
 """Replicas of topics that the service makes, fewer where there are fewer brokers."""
-
-
-def library() -> Any:
-    """Aiokafka. Raises ExtraMissing."""
-    try:
-        import aiokafka
-    except ModuleNotFoundError:
-        raise ExtraMissing("aiokafka", "kafka") from None
-    return aiokafka
 
 
 class KafkaSource:
@@ -79,13 +70,13 @@ class KafkaSource:
                 **self._cluster.kafka,
             )
             try:
-                await consumer.start()
+                await start(consumer)
                 pause = 0.2
                 await self._follow(consumer)
             except (self._kafka.errors.KafkaError, OSError, TimeoutError) as error:
                 self._failed(error)
             finally:
-                await _close(consumer)
+                await stop(consumer)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
@@ -156,15 +147,6 @@ class KafkaSource:
         return SourceMessage(
             record.offset, stored, control, content, problem, 0 if by_broker else record.timestamp
         )
-
-
-async def _close(client: Any) -> None:
-    """Ends a client, whatever state it is in."""
-    try:
-        async with asyncio.timeout(5):
-            await client.stop()
-    except Exception as error:
-        log.debug("a client of Kafka did not end in order: %s", error)
 
 
 async def ensure_topics(cluster: ClusterAt, topics: Sequence[str], partitions: int) -> None:

@@ -9,6 +9,7 @@ from zlib import crc32
 
 from orbitmq.client import Message, Producer, TopicNotFound
 from orbitmq.client.sending.queue_choice import queue_of_key
+from orbitmq.delay_service import kafka
 from orbitmq.delay_service.errors import NotSchedulable
 from orbitmq.delay_service.options import ClusterAt
 from orbitmq.delay_service.rules.intake import Queue
@@ -56,11 +57,9 @@ class SourceWriter:
                 Queue(cluster, topic, f"{one.broker_name}:{one.queue_id}")
                 for one in await producer.queues(topic)
             ]
-        from orbitmq.delay_service.sources.kafka import library
-
         try:
             found = await producer.partitions_for(topic)
-        except library().errors.UnknownTopicOrPartitionError:
+        except kafka.library().errors.UnknownTopicOrPartitionError:
             found = None
         if not found:
             raise TopicNotFound(topic)
@@ -142,17 +141,16 @@ class SourceWriter:
         self._starting.clear()
         for producer in found:
             if not isinstance(producer, BaseException):
-                await (producer.close() if isinstance(producer, Producer) else producer.stop())
+                await (producer.close() if isinstance(producer, Producer) else kafka.stop(producer))
 
 
 async def _started(at: ClusterAt) -> Any:
     if at.is_kafka:
-        from orbitmq.delay_service.sources.kafka import library
-
-        producer = library().AIOKafkaProducer(
+        records = kafka.library().AIOKafkaProducer(
             bootstrap_servers=at.addresses, acks="all", request_timeout_ms=10_000, **at.kafka
         )
-    else:
-        producer = Producer(GROUP, at.addresses, delivery_timeout_ms=10_000, **at.access.options)
-    await producer.start()
-    return producer
+        await kafka.start(records)
+        return records
+    messages = Producer(GROUP, at.addresses, delivery_timeout_ms=10_000, **at.access.options)
+    await messages.start()
+    return messages

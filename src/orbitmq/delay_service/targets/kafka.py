@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 from zlib import crc32
 
 from orbitmq.delay_service.errors import NoForm
+from orbitmq.delay_service.kafka import library, start, stop
 from orbitmq.delay_service.options import ClusterAt
 from orbitmq.delay_service.rules.delivery import Outgoing, Result, Sent, outgoing_content
 from orbitmq.delay_service.rules.forms import as_kafka
-from orbitmq.delay_service.sources.kafka import library
 from orbitmq.delay_service.targets.missing import Missing
 from orbitmq.delay_service.targets.target import LEASE_OVER, always
-
-log = logging.getLogger(__name__)
 
 REQUEST_MS = 10_000
 BATCH_BYTES = 512 << 10
@@ -57,11 +54,7 @@ class KafkaTarget:
         """Ends all connections."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            try:
-                async with asyncio.timeout(5):
-                    await producer.stop()
-            except Exception as error:
-                log.debug("a producer of Kafka did not end in order: %s", error)
+            await stop(producer)
 
     async def _connected(self) -> Any:
         async with self._starting:
@@ -77,11 +70,7 @@ class KafkaTarget:
                     metadata_max_age_ms=30_000,
                     **self._cluster.kafka,
                 )
-                try:
-                    await producer.start()
-                except BaseException:
-                    await producer.stop()
-                    raise
+                await start(producer)
                 self._producer = producer
             return self._producer
 
