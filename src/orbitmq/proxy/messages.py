@@ -181,10 +181,13 @@ def needs_inflating(record: StoredMessage) -> bool:
     return bool(record.sys_flag & COMPRESSED) and compression not in (0, COMPRESSION_ZLIB)
 
 
+_DELAYS = (names.DELAY, names.TIMER_DELIVER_MS, names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS)
+
+
 def _received_type(properties: Mapping[str, str]) -> pb.MessageType.ValueType:
     if properties.get(names.TRANSACTION_PREPARED) == "true":
         return pb.TRANSACTION
-    if names.TIMER_DELIVER_MS in properties or names.DELAY in properties:
+    if any(name in properties for name in _DELAYS):
         return pb.DELAY
     if names.SHARDING_KEY in properties:
         return pb.FIFO

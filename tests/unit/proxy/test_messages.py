@@ -80,6 +80,26 @@ def test_half_messages_carry_the_time_until_their_producer_is_asked() -> None:
     assert sent_sys_flag(sent) == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("DELAY", pb.DELAY),
+        ("TIMER_DELIVER_MS", pb.DELAY),
+        ("TIMER_DELAY_SEC", pb.DELAY),
+        ("TIMER_DELAY_MS", pb.DELAY),
+        ("__SHARDINGKEY", pb.FIFO),
+        ("_SYS_MSG_PRIORITY_", pb.PRIORITY),
+        ("__LITE_TOPIC", pb.LITE),
+        ("own", pb.NORMAL),
+    ],
+)
+def test_a_received_message_has_the_type_that_its_properties_say(
+    name: str, kind: pb.MessageType.ValueType
+) -> None:
+    got = received_message(record({name: "1"}), "orders", HANDLE, 1, 1)
+    assert got.system_properties.message_type == kind
+
+
 def test_a_dead_letter_names_the_message_that_it_was() -> None:
     stored = record({"DLQ_ORIGIN_TOPIC": "orders", "DLQ_ORIGIN_MESSAGE_ID": "01"})
     dead = received_message(stored, "%DLQ%g", HANDLE, 1, 1).system_properties.dead_letter_queue
