@@ -201,11 +201,11 @@ class Engine:
     def start(self) -> None:
         """Begins to deliver."""
         for work in (self._schedule, self._keep_house):
-            self._tasks.append(asyncio.create_task(self._watched(work()), name=work.__name__))
+            self._tasks.append(asyncio.create_task(self._watched(work), name=work.__name__))
 
-    async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _watched(self, work: Callable[..., Coroutine[Any, Any, None]], *given: Lane) -> None:
         try:
-            await work
+            await work(*given)
         except Exception as error:
             self._fail(error)
 
@@ -221,7 +221,7 @@ class Engine:
                 lane = self.lanes.due(now)
                 if lane is None:
                     break
-                task = asyncio.create_task(self._watched(self._send(lane)), name=f"send to {lane.target}")
+                task = asyncio.create_task(self._watched(self._send, lane), name=f"send to {lane.target}")
                 lane.busy = True  # until its task has looked
                 self._sending.add(task)
                 task.add_done_callback(self._ended)

@@ -232,6 +232,7 @@ class Holder:
             lane.unsent.clear()
             lane.busy = False
             lane.paused_until = 0
+            lane.head = None  # It may be past messages whose claims the end of the last term prevented.
             self._lanes.find_head(lane)
 
     def step_down(self) -> None:

@@ -145,3 +145,19 @@ def test_claims_outlive_the_process(cluster):
     lead(cluster, other, 2)
     settle(other)
     assert [sent.pending.name for _, to, sent in cluster.sent if to == "main/t"] == ["m"]
+
+
+def test_a_claim_that_an_end_of_the_lease_prevented_is_made_by_the_same_instance_in_its_next_term(cluster):
+    one = cluster.instances[0]
+    for name, after in (("now", "1s"), ("far", "9h")):
+        cluster.send(b"x", id=name, topic="t", after=after)
+    lead(cluster, one, 1)
+    settle(one)
+    cluster.now += 2_000
+    (lane,) = one.lanes
+    batch = one.holder.take(lane, cluster.now)
+    assert len(batch.keys) == 1
+    one.step_down()  # before the claim was written
+    lead(cluster, one, 2)
+    settle(one)
+    assert [sent.pending.name for _, _, sent in cluster.sent] == ["now"]
