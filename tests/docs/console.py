@@ -95,7 +95,7 @@ class Shell:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=300,
         )
         assert done.returncode == 0, f"$ {command}\nexit code {done.returncode}\n{done.stdout}{done.stderr}"
         compare(step, done.stdout + done.stderr)

@@ -57,7 +57,7 @@ class Load:
         for count in range(100_000):
             body = f"{self._prefix}-{number}-{count}"
             try:
-                await pool.call(self._address, send(body, number % QUEUES), timeout_ms=10_000)
+                await pool.call(self._address, send(body, number % QUEUES), timeout_ms=60_000)
             except (NetError, BrokerRefused):
                 return
             self.acknowledged.add(body)

@@ -26,11 +26,14 @@ from tests.kit.store import NOW, message
 from tests.unit.server.turn.test_cold_requests import QUEUES
 
 MESSAGES = int(os.environ.get("ORBITMQ_COLD_MESSAGES", "20000"))
-SECONDS = 20.0 if MESSAGES > 100_000 else 3.0
+IS_LONG = MESSAGES > 100_000
+SECONDS = 20.0 if IS_LONG else 3.0
 SEGMENT = {"mappedFileSizeCommitLog": 64 << 20, "mappedFileSizeConsumeQueue": 6_000_000}
 MOST_TIMES = 2
-LEAST_BOUND_MS = 25.0
-"""A p99 up to here will do: another process that takes a core costs more than a fraction of a ms."""
+LEAST_BOUND_MS = 25.0 if IS_LONG else 2_000.0
+"""A p99 up to here will do: another process that takes a core costs more than a fraction of a ms. The short
+form measures no pace: it asks that sends are answered at all.
+"""
 ATTEMPTS = 10
 """Other processes may have the cores in one measurement, and not in the other: one good pair is enough."""
 

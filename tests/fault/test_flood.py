@@ -35,7 +35,7 @@ ALONE = 30
 BESIDE = 9
 """Sends at least: if the machine stands still for some seconds, one or two of them are slow, and not half."""
 OPEN, NOT_READ = "open until they are idle for 120 s", "not read from any more"
-SYSTEM_ERROR, BUSY, NOT_SUPPORTED, ILLEGAL = "1", "2", "3", "13"
+SYSTEM_ERROR, NOT_SUPPORTED, ILLEGAL = "1", "3", "13"
 EXPECTED: dict[str, set[str]] = {
     "slow_readers": {NOT_READ},
     "readers_of_a_megabyte_a_second": {"0"},
@@ -52,7 +52,10 @@ EXPECTED: dict[str, set[str]] = {
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    with LocalBroker(tmp_path_factory.mktemp("flood"), own_process=True, timeout_seconds=120) as broker:
+    # A slow machine may not let requests grow too old here: large frames take their time.
+    patient = {"brokerFastFailureEnable": "false"}
+    folder = tmp_path_factory.mktemp("flood")
+    with LocalBroker(folder, own_process=True, timeout_seconds=120, **patient) as broker:
         fill(broker.broker, SHARE)
         yield broker
 
@@ -83,8 +86,7 @@ def test_others_are_served_in_bounded_memory(broker: LocalBroker, name: str) -> 
             while offender.is_alive():
                 send(beside)
                 most = max(most, memory_bytes(broker))
-    # On a busy machine a request may be too old when its turn comes.
-    assert all(set(outcome) - {BUSY} == EXPECTED[name] for outcome in outcomes), outcomes
+    assert all(set(outcome) == EXPECTED[name] for outcome in outcomes), outcomes
     assert statistics.median(beside) < max(AT_LEAST_SECONDS, TIMES_SLOWER * statistics.median(alone))
     # Unfinished frames may take what all of them together are allowed.
     bound = READERS_BOUND_BYTES if "readers" in name else BOUND_BYTES

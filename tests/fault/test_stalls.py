@@ -19,8 +19,8 @@ from tests.fault.test_broker_kill import everything, pool_of
 from tests.kit.store import NOW, message
 
 TOTAL_BYTES = 200 << 20
-WORST_GAP_SECONDS = 0.25
-"""With the GIL held the gap is as long as the disk takes."""
+SHORT_GAP_SECONDS = 0.25
+"""With the GIL held the gap is as long as the disk takes: half of that will do, or so little."""
 ATTEMPTS = 10
 """Another process may take the core at any time: it is enough if the loop once ticks throughout."""
 
@@ -60,27 +60,26 @@ def fill(store: MessageStore) -> None:
         assert store.append(one, NOW).size > 1 << 20
 
 
-async def ticking(work: object, *values: object) -> float:
-    """The longest gap of the loop while something runs in a thread."""
-    ticks = Ticks()
+async def ticks_on(work: object, *values: object) -> bool:
+    """True if the loop goes on while something runs in a thread."""
+    ticks, began = Ticks(), time.perf_counter()
     task = asyncio.create_task(ticks.run())
     await asyncio.sleep(0.01)
     await asyncio.get_running_loop().run_in_executor(None, work, *values)  # type: ignore[arg-type]
     task.cancel()
-    return ticks.worst
+    took = time.perf_counter() - began
+    print(f"\n{took * 1000:.0f} ms of work, worst gap {ticks.worst * 1000:.1f} ms")
+    return ticks.worst < max(SHORT_GAP_SECONDS, took / 2)
 
 
 async def test_the_loop_ticks_while_much_is_flushed(store: MessageStore) -> None:
     for _ in range(ATTEMPTS):
-        began = time.perf_counter()
-        worst = await ticking(store.flushing.flush_now)
-        took = time.perf_counter() - began
-        print(f"\n{TOTAL_BYTES >> 20} MiB flushed in {took * 1000:.0f} ms, worst gap {worst * 1000:.1f} ms")
+        goes_on = await ticks_on(store.flushing.flush_now)
         assert store.durable_offset == store.max_physical
-        if worst < WORST_GAP_SECONDS:
+        if goes_on:
             break
         fill(store)
-    assert worst < WORST_GAP_SECONDS
+    assert goes_on
     store.close()
 
 
@@ -98,11 +97,10 @@ async def test_the_loop_ticks_while_cold_data_is_read(store: MessageStore) -> No
         if result.cold is None:
             pytest.skip("NOT RUN: this file system keeps everything in memory")
         assert result.status is not GetStatus.FOUND
-        worst = await ticking(store.reader.read_cold, result.cold[0], TOTAL_BYTES // 2)
-        print(f"\n{TOTAL_BYTES >> 21} MiB read cold, worst gap {worst * 1000:.1f} ms")
-        if worst < WORST_GAP_SECONDS:
+        goes_on = await ticks_on(store.reader.read_cold, result.cold[0], TOTAL_BYTES // 2)
+        if goes_on:
             break
-    assert worst < WORST_GAP_SECONDS
+    assert goes_on
     assert store.get("T", 0, 100, 32).status is GetStatus.FOUND
     store.close()
 

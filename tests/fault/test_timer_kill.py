@@ -44,7 +44,7 @@ async def sends_until_it_is_gone(
             body = f"{prefix}-{number}-{count}"
             due_ms = now_ms() + chance.randrange(50, LONGEST_MS)
             try:
-                await pool.call(address, send(body, due_ms), timeout_ms=10_000)
+                await pool.call(address, send(body, due_ms), timeout_ms=60_000)
             except (NetError, BrokerRefused):
                 return
             acknowledged[body] = due_ms

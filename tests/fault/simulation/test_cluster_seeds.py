@@ -26,7 +26,7 @@ def rules(outcome: Outcome) -> list[str]:
     return [str(one) for one in outcome.broken]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", others_at_night([102, 103, 109, 112, 135], [135]))
 def test_messages_that_waited_are_delivered_once_however_often_their_master_is_killed(seed: int) -> None:
     """Elections repeated delayed messages (102, 103, 112), and delivered recalled ones (109,
@@ -37,7 +37,7 @@ def test_messages_that_waited_are_delivered_once_however_often_their_master_is_k
     assert not rules(outcome)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("seed", "mode"),
     [
@@ -64,7 +64,7 @@ def test_seeds_of_all_faults_break_no_promise(seed: int, mode: dict[str, Any]) -
     assert not rules(run(seed, **mode))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("seed", "mode"),
     [
@@ -78,14 +78,14 @@ def test_masters_go_on_without_controllers_and_break_no_promise(seed: int, mode:
     assert not rules(outcome)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_popped_messages_come_again_though_the_clock_of_their_consumer_is_behind() -> None:
     """Its pops came too late by the broker's clock, all of them, and took nothing."""
     faults = {name: FAULTS[name] for name in ("kill", "reset_connections")}
     assert not rules(run(105, has_controller=True, faults=faults))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_no_two_members_answer_as_masters_while_an_operator_moves_the_role() -> None:
     """One of them is cut off or stands still, and does not hear of the election."""
     faults = {"elect": elect, "elect_again": elect, "cut_off": FAULTS["cut_off"], "freeze": FAULTS["freeze"]}
@@ -108,7 +108,7 @@ def traces(seeds: str, hash_seed: int) -> str:
     return done.stdout
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_seed_repeats_its_run_exactly() -> None:
     first = traces("100, 103", 1)
     assert first == traces("100, 103", 2)

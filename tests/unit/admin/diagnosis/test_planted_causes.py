@@ -20,7 +20,7 @@ from orbitmq.protocol.bodies.queue import LockBatchRequestBody, MessageQueue
 from orbitmq.protocol.requests.lock import LockBatchMq
 from orbitmq.testing import LocalBroker
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 180
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +52,7 @@ class Planted:
             [master] = await admin.masters()
             for number in range(queues):
                 queue = MessageQueue(self.name, master.name, number)
-                messages = [Message(self.name, body) for _ in range(count)]
-                await asyncio.gather(*(producer.send(one, queue=queue) for one in messages))
+                await producer.send_batch([Message(self.name, body) for _ in range(count)], queue=queue)
 
     def member(self, **options: Any) -> PushConsumer:
         return PushConsumer(self.name, self.namesrv, consume_from_where=FIRST_OFFSET, **options)
@@ -252,8 +251,7 @@ async def test_the_filter_drops_all(planted: Planted) -> None:
 
 async def test_members_hold_as_much_as_they_may(planted: Planted) -> None:
     planted.topic(1)
-    for _ in range(3):
-        await planted.send(1000)
+    await planted.send(3000)
 
     async def busy(message: ReceivedMessage) -> None:
         await asyncio.sleep(0.05)

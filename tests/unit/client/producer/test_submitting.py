@@ -117,7 +117,7 @@ async def test_one_that_cannot_go_takes_no_others_with_it(broker: FakeBroker) ->
 async def test_closing_waits_for_what_was_submitted_and_then_gives_it_up(broker: FakeBroker) -> None:
     broker.topic("T", 1)
     broker.on(SendMessageV2, lambda _: None)
-    producer = await Producer("g", broker.address, delivery_timeout_ms=100, send_msg_timeout_ms=50).start()
+    producer = await Producer("g", broker.address, delivery_timeout_ms=1000, send_msg_timeout_ms=500).start()
     delivery = await producer.submit(Message("T", b"x"))
     await producer.close()
     assert isinstance(delivery.exception(), SendFailed)
