@@ -230,14 +230,15 @@ async def test_a_member_is_paused(planted: Planted, soon: None) -> None:
 async def test_the_topic_may_not_be_read(planted: Planted) -> None:
     planted.topic(1)
     await planted.send(5)
-    async with Admin(planted.namesrv) as admin, planted.member() as member:
-        member.subscribe(planted.name, "*", done)
+    async with Admin(planted.namesrv) as admin:
         [master] = await admin.masters()
         await create_group(admin, master.address, SubscriptionGroupConfig(planted.name))
         await admin.set_offset(planted.name, MessageQueue(planted.name, master.name, 0), 5)
         words = ["admin", "topic", "perm", planted.name, "2", "--namesrv", planted.namesrv]
         assert await asyncio.to_thread(run, words) == 0
         await planted.send(5)
+    async with planted.member() as member:  # no earlier: it would read on until it is forbidden
+        member.subscribe(planted.name, "*", done)
         await planted.names("TOPIC_NOT_READABLE")
 
 
