@@ -80,8 +80,9 @@ PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 interpreted: setup ## property and wire tests, and unit tests of hot modules, on an install without compiled modules
 	@rm -rf build/interpreted && mkdir -p build/interpreted/tree
 	@$(TREE) | tar -xf - -C build/interpreted/tree
-	@"$(PYTHON)" -m venv build/interpreted/venv
-	@cd build/interpreted/tree && CC=false ../venv/bin/python -m pip install -q --disable-pip-version-check --no-deps .
+	@"$(PYTHON)" -m venv --without-pip build/interpreted/venv
+	@cd build/interpreted/tree && CC=false $(CURDIR)/$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w .. .
+	@$(BIN)/python -m pip --python $(INTERPRETED) install -q --disable-pip-version-check --no-deps build/interpreted/*.whl
 	@$(BIN)/python $(PURELIB) > "$$($(INTERPRETED) $(PURELIB))/tools-of-the-tests.pth"
 	@cd / && $(CURDIR)/$(INTERPRETED) -m orbitmq.compiled --expect none
 	@cd build/interpreted/tree && $(FEWER) $(CURDIR)/$(INTERPRETED) -m pytest -q -p tests.kit.without_linux $(or $(ARGS),$(HOT_TESTS))
