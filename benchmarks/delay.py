@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from orbitmq import sync
 from orbitmq.client import Message
@@ -37,6 +37,7 @@ from orbitmq.testing import LocalBroker
 
 BODY = os.urandom(200)
 SOURCE = "orbitmq_delay"
+START_SECONDS = 600
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 UNDER_WAY = ("rocksdb.compaction-pending", "rocksdb.num-running-compactions")
@@ -50,14 +51,14 @@ def now_ms() -> int:
 class Service:
     """The service as a process."""
 
-    def __init__(self, folder: Path, namesrv: str, *more: str) -> None:
-        """`more` are other clusters, as `--cluster` takes them."""
+    def __init__(self, folder: Path, cluster: str, *more: str) -> None:
+        """`cluster` is a URL, `more` are other flags."""
         self.port = free_ports()
         self.client = DelayClient(f"http://127.0.0.1:{self.port}")
         self._command = [
             sys.executable, "-m", "orbitmq", "delay", "serve", "--data-dir", str(folder),
-            "--cluster", f"main=rocketmq://{namesrv}", "--http", f"127.0.0.1:{self.port}",
-            "--log-level", "warning", *(word for one in more for word in ("--cluster", one)),
+            "--cluster", f"main={cluster}", "--http", f"127.0.0.1:{self.port}",
+            "--log-level", "warning", *more,
         ]  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -65,7 +66,7 @@ class Service:
         """Starts it; gives the seconds until its API answers with an open store."""
         began = time.monotonic()
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
-        wait(lambda: self.stats() is not None, 120, 0.02)
+        wait(lambda: self.stats() is not None, START_SECONDS, 0.02)
         return time.monotonic() - began
 
     def stats(self) -> dict[str, Any] | None:
@@ -80,6 +81,14 @@ class Service:
         assert self._process is not None
         self._process.send_signal(number)
         self._process.wait(60)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Kills it if it still runs: a measurement has failed."""
+        if self._process is not None and self._process.poll() is None:
+            self.end(signal.SIGKILL)
 
     @property
     def processor_seconds(self) -> float:
@@ -148,10 +157,10 @@ def through_a_broker(number: int, per_second: int) -> dict[str, Any]:
         tempfile.TemporaryDirectory(prefix="orbitmq-bench-") as folder,
         LocalBroker(own_process=True, mappedFileSizeCommitLog=str(256 << 20)) as broker,
         sync.Producer("bench", broker.namesrv) as producer,
+        Service(Path(folder), f"rocketmq://{broker.namesrv}") as service,
     ):
         for topic in (SOURCE, "orbitmq_delay_dead", "bench", "late"):
             broker.create_topic(topic, queues=4 if topic != "late" else 1)
-        service = Service(Path(folder), broker.namesrv)
         due = now_ms() + 20 * HOUR_MS
         producer.send_all(orders(number, topic="bench", at=due, id="m{n}"))
         service.start()
@@ -185,10 +194,10 @@ def with_many_waiting(number: int, due: int, per_second: int) -> dict[str, Any]:
         tempfile.TemporaryDirectory(prefix="orbitmq-bench-") as folder,
         LocalBroker(own_process=True, mappedFileSizeCommitLog=str(256 << 20)) as broker,
         sync.Producer("bench", broker.namesrv) as producer,
+        Service(Path(folder), f"rocketmq://{broker.namesrv}") as service,
     ):
         for topic in (SOURCE, "orbitmq_delay_dead", "bench", "late", "overdue"):
             broker.create_topic(topic, queues=1 if topic in {"late", "overdue"} else 4)
-        service = Service(Path(folder), broker.namesrv)
         began = time.monotonic()
         bytes_of_messages = fill(Path(folder), number, due)
         found["filled_per_second"] = round((number + due) / (time.monotonic() - began))
@@ -290,7 +299,7 @@ def count(service: Service, outcome: str) -> int:
 
 
 def rate(done: Callable[[], int], number: int) -> float:
-    """How many in a second, from the first that is seen to the last."""
+    """How many in a second, from the first that is seen to the last; 0 if none was left at the first look."""
     wait(lambda: done() > 0, 300, 0.02)
     began, first = time.monotonic(), done()
     wait(lambda: done() >= number, 3600)

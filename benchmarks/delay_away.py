@@ -55,11 +55,14 @@ def away(seconds: float, per_second: int) -> dict[str, Any]:
         LocalBroker(own_process=True) as main,
         LocalBroker(Path(folder) / "other", own_process=True) as other,
         sync.Producer("bench", main.namesrv) as producer,
-    ):
+        Service(
+            Path(folder) / "delay", f"rocketmq://{main.namesrv}",
+            "--cluster", f"other=rocketmq://{other.namesrv}",
+        ) as service,
+    ):  # fmt: skip
         for topic in (SOURCE, "orbitmq_delay_dead", "there"):
             main.create_topic(topic, queues=1)
         other.create_topic("away", queues=1)
-        service = Service(Path(folder) / "delay", main.namesrv, f"other=rocketmq://{other.namesrv}")
         service.start()
         found["memory_mb"] = service.memory_mb
         other.kill()
