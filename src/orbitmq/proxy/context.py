@@ -39,7 +39,7 @@ class Caller:
 
 
 def read_caller(
-    metadata: Iterable[tuple[str, str | bytes]], peer: str, seconds_left: float | None, unnamed: str = ""
+    metadata: Iterable[tuple[str, str | bytes]], host: str, seconds_left: float | None, unnamed: str = ""
 ) -> Caller:
     """The caller of a call, with the id `unnamed` if it has none. Raises ProxyRefused for no id at all."""
     values = {
@@ -57,7 +57,7 @@ def read_caller(
         client_id,
         _LANGUAGES.get(values.get("x-mq-language", ""), "OTHER"),
         values.get("x-mq-client-version", ""),
-        host_of(peer),
+        host,
         None if seconds_left is None else seconds_left * 1000,
         values.get("x-mq-date-time", ""),
         values.get("authorization", ""),

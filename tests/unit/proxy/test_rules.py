@@ -147,6 +147,7 @@ def test_a_call_without_a_client_id_is_refused() -> None:
     caller = read_caller(
         [("x-mq-client-id", "c1"), ("x-mq-language", "GOLANG"), ("x-mq-client-version", "5.0.2")], "h:1", 2
     )
+    assert caller.host == "h:1"
     assert (caller.client_id, caller.language, caller.deadline_ms) == ("c1", "GO", 2000)
     assert not caller.knows_polling_time
     for metadata in ([], [("x-mq-client-id", "")], [("x-mq-client-id", "x" * 256)]):
