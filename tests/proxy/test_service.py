@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import grpc
 import pytest
@@ -220,6 +222,59 @@ async def test_plain_text_and_tls_share_a_port_and_the_server_behind_it_takes_no
     stranger = BareClient(f"127.0.0.1:{proxy.inner_port}")
     assert (await stranger.send(name, b"around")).status.code == pb.UNAUTHORIZED
     await stranger.close()
+
+
+@asynccontextmanager
+async def balancer(before: str, header: bytes) -> AsyncIterator[str]:
+    """A port whose connections are passed on behind a header."""
+    host, _, port = before.rpartition(":")
+    copying: set[asyncio.Task[None]] = set()
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+    async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reader_behind, writer_behind = await asyncio.open_connection(host, int(port))
+        writer_behind.write(header)
+        for one in (copy(reader, writer_behind), copy(reader_behind, writer)):
+            copying.add(asyncio.create_task(one))
+
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        await asyncio.gather(*copying)
+
+
+@pytest.mark.parametrize("believed", ["127.0.0.0/8", "192.0.2.1"])
+async def test_balancers_that_are_named_say_who_their_clients_are(broker: LocalBroker, believed: str) -> None:
+    name = topic(broker, "Balanced")
+    header = b"PROXY TCP4 203.0.113.7 127.0.0.1 4711 8081\r\n"
+    async with (
+        proxy_before(broker, proxyProtocolFrom=believed) as proxy,
+        balancer(proxy.address, header) as address,
+    ):
+        # Whoever comes without a header is served, too, such as a balancer that looks if the proxy is there.
+        plain, balanced = BareClient(proxy.address, "plain"), BareClient(address, "balanced")
+        assert (await plain.send(name, b"x")).status.code == pb.OK
+        if believed == "127.0.0.0/8":
+            await balanced.settle_in(balanced.producing(name))
+            client = proxy.clients.get("balanced")
+            assert client is not None
+            assert client.caller.host == "203.0.113.7:4711"
+        else:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await balanced.send(name, b"x")
+            assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+        await plain.close()
+        await balanced.close()
 
 
 async def test_the_way_to_the_brokers_is_encrypted_if_asked_for(broker: LocalBroker) -> None:

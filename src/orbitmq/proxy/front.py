@@ -12,10 +12,11 @@ import contextlib
 import logging
 import ssl
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from orbitmq.net.accepting import stop_accepting
 from orbitmq.net.address import format_address
+from orbitmq.net.balancers import FromBalancer, Network
 from orbitmq.net.tls import Contexts, FirstByte
 from orbitmq.proxy.context import host_of
 from orbitmq.proxy.frames import Frames
@@ -38,12 +39,19 @@ class Front:
     """Accepts clients, at most `max_connections` at a time, and relays each to `inner_port`."""
 
     def __init__(
-        self, inner_port: int, *, max_connections: int, idle_seconds: float, tls: Contexts | None
+        self,
+        inner_port: int,
+        *,
+        max_connections: int,
+        idle_seconds: float,
+        tls: Contexts | None,
+        balancers: Sequence[Network] = (),
     ) -> None:
         self._inner_port = inner_port
         self._max_connections = max_connections
         self._idle_seconds = idle_seconds
         self._tls = None if tls is None else _Http2(tls)
+        self._balancers = balancers
         self._servers: list[asyncio.Server] = []
         self.relays: set[Relay] = set()
         self._paused: OrderedDict[str, float] = OrderedDict()
@@ -68,7 +76,8 @@ class Front:
 
     def _accept(self) -> asyncio.Protocol:
         relay = Relay(self)
-        return relay if self._tls is None else FirstByte(relay, self._tls)
+        protocol = relay if self._tls is None else FirstByte(relay, self._tls)
+        return FromBalancer(protocol, self._balancers) if self._balancers else protocol
 
     def add(self, relay: Relay) -> None:
         """Takes a new client, or refuses it."""

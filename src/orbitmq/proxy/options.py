@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.net.address import is_loopback
+from orbitmq.net.balancers import parse_networks
 from orbitmq.options import (
     Long,
     OptionError,
@@ -156,6 +157,12 @@ class ProxySettings(
         "the host that the client itself named, with the port of this proxy.",
         owner="",
     )
+    proxy_protocol_from: str = option(
+        "",
+        "Balancers that name their clients by the PROXY protocol (version 1 or 2): addresses and networks "
+        "separated by `;`. Others are not believed.",
+        owner="",
+    )
     use_endpoint_port_from_request: bool = option(
         False, "Tell clients the port that they named themselves, not the port of this proxy."
     )
@@ -234,6 +241,10 @@ class ProxySettings(
 
     def complete(self) -> None:
         super().complete()
+        try:
+            parse_networks(self.proxy_protocol_from)
+        except ValueError as error:
+            raise OptionError(f"proxyProtocolFrom: {error}") from None
         if self.min_invisible_time_mills_for_recv > self.max_invisible_time_mills:
             raise OptionError("minInvisibleTimeMillsForRecv is longer than maxInvisibleTimeMills")
         if self.admin_listen_port and not self.authentication_enabled and not is_loopback(self.bind_address):

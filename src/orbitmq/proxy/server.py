@@ -13,6 +13,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from orbitmq.admin.admin import Admin
 from orbitmq.handling.credentials import own_credentials
 from orbitmq.net.address import format_address
+from orbitmq.net.balancers import parse_networks
 from orbitmq.net.connection import Connection
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import OrbitError
@@ -149,6 +150,7 @@ class ProxyServer:
                     settings.grpc_client_idle_time_mills / 1000, settings.server_channel_max_idle_time_seconds
                 ),
                 tls=tls,
+                balancers=parse_networks(settings.proxy_protocol_from),
             )
             for _ in range(2)
         )

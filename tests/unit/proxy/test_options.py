@@ -73,6 +73,7 @@ def test_options_that_contradict_each_other_are_refused() -> None:
         {"minInvisibleTimeMillsForRecv": "10", "maxInvisibleTimeMills": "9"},
         {"authorizationEnabled": "true"},
         {"authenticationEnabled": "true"},
+        {"proxyProtocolFrom": "balancer.example.com"},
     ):
         with pytest.raises(OptionError):
             PROXY_TABLE.load([Layer("the test", given)])

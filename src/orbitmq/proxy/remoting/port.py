@@ -10,6 +10,7 @@ import logging
 import ssl
 
 from orbitmq.net.address import format_address
+from orbitmq.net.balancers import parse_networks
 from orbitmq.net.connection import Connection
 from orbitmq.net.errors import CallTimeout, NetError
 from orbitmq.net.pool import ConnectionPool
@@ -75,7 +76,11 @@ class RemotingPort:
         self._to_brokers = to_brokers
         self._clients: dict[int, _Client] = {}
         self._listener = Listener(
-            self._on_requests, self._on_closed, max_connections=settings.max_connections, tls=tls
+            self._on_requests,
+            self._on_closed,
+            max_connections=settings.max_connections,
+            tls=tls,
+            balancers=parse_networks(settings.proxy_protocol_from),
         )
 
     def __len__(self) -> int:

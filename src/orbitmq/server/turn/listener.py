@@ -11,10 +11,11 @@ import itertools
 import os
 import random
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from orbitmq.net.accepting import stop_accepting
 from orbitmq.net.address import format_address
+from orbitmq.net.balancers import FromBalancer, Network
 from orbitmq.net.connection import Connection, Flushes
 from orbitmq.net.pool import IDLE_SECONDS
 from orbitmq.net.tls import Contexts, FirstByte
@@ -38,6 +39,7 @@ class Listener:
         admit: Callable[[Connection, bytes], int] | None = None,
         max_connections: int = 20_000,
         tls: Contexts | None = None,
+        balancers: Sequence[Network] = (),
     ) -> None:
         self.connections: dict[int, Connection] = {}
         self._on_requests = on_requests
@@ -46,6 +48,7 @@ class Listener:
         self._admit = admit
         self._max_connections = max_connections
         self._tls = tls
+        self._balancers = balancers
         self.unfinished = Unfinished()
         """Requests that peers have begun to send and not ended."""
         self.flushes = Flushes()
@@ -73,7 +76,8 @@ class Listener:
 
     def _accept(self) -> asyncio.Protocol:
         connection = _Accepted(self)
-        return connection if self._tls is None else FirstByte(connection, self._tls)
+        protocol = connection if self._tls is None else FirstByte(connection, self._tls)
+        return FromBalancer(protocol, self._balancers) if self._balancers else protocol
 
     def accepted(self, connection: Connection) -> None:
         """Takes a new connection, or refuses it."""
