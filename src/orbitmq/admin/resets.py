@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.groups import group_connections
 from orbitmq.admin.progress import group_progress
-from orbitmq.admin.topics import topic_status
+from orbitmq.admin.topics import offset_at_time, offsets_of, queue_counts, topic_status
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.stats import TopicOffset
 from orbitmq.protocol.errors import ConsumerNotOnline, OrbitError
 from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
 from orbitmq.protocol.requests.offset import (
     InvokeBrokerToResetOffset,
-    SearchOffsetByTimestamp,
     UpdateConsumerOffset,
 )
 
@@ -145,20 +144,29 @@ class ResetEffect:
         return sum(one.skipped for one in self.queues)
 
 
-async def preview_reset(admin: Admin, group: str, topic: str, timestamp_ms: int) -> list[ResetPreview]:
-    """The effect of `reset_offset` to a time (ms; LATEST, EARLIEST), by queue; nothing is changed."""
+async def preview_reset(
+    admin: Admin, group: str, topic: str, timestamp_ms: int, queue_id: int | None = None
+) -> list[ResetPreview]:
+    """The effect of `reset_offset` to a time (ms; LATEST, EARLIEST), by queue; nothing is changed.
+
+    With `queue_id` of that queue of each broker alone: then nobody sends the table of all queues.
+    """
     brokers = {one.name: one for one in await admin.brokers_of(topic)}
     present = (await group_progress(admin, group, topic, list(brokers.values()))).queues
 
     async def look(item: tuple[MessageQueue, TopicOffset]) -> ResetPreview:
         queue, reach = item
-        target = reach.max_offset
-        if timestamp_ms != LATEST:
-            request = SearchOffsetByTimestamp(topic, queue.queue_id, timestamp_ms)
-            target = (await admin.call(brokers[queue.broker_name].address, request)).offset
-        target = min(max(target, reach.min_offset), reach.max_offset)
+        target = reach.max_offset if timestamp_ms == LATEST else reach.min_offset
+        if timestamp_ms not in (LATEST, EARLIEST):
+            address = brokers[queue.broker_name].address
+            target = max(await offset_at_time(admin, address, queue, reach, timestamp_ms), reach.min_offset)
         at = present[queue].consumer_offset if queue in present else reach.min_offset
         return ResetPreview(queue, at, target)
 
-    queues = (await topic_status(admin, topic)).items()
-    return await admin.each([item for item in queues if item[0].broker_name in brokers], look)
+    if queue_id is None:
+        queues = await topic_status(admin, topic)
+    else:
+        counts = (await queue_counts(admin, topic)).items()
+        named = [MessageQueue(topic, broker, queue_id) for broker, count in counts if queue_id < count]
+        queues = await offsets_of(admin, named)
+    return await admin.each([item for item in queues.items() if item[0].broker_name in brokers], look)

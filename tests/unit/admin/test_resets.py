@@ -43,10 +43,30 @@ def test_a_dry_run_and_the_question_say_what_comes_again(
     assert "nothing was changed: 3 messages again, 0 messages skipped" in capsys.readouterr().out
     assert run([*reset, "--queue", "0", "--offset", "1", "--dry-run"]) == 0
     assert "2 messages again" in capsys.readouterr().out
+    assert run([*reset, "--to", "earliest", "--queue", "1", "--dry-run"]) == 0
+    assert "0 messages again" in capsys.readouterr().out, "there is no such queue"
+    assert run([*reset, "--to", "2020-01-01", "--dry-run"]) == 0
+    assert "3 messages again" in capsys.readouterr().out
     assert run([*reset, "--to", "earliest"]) != 0, "nobody answers the question"
     assert "3 messages again, 0 messages skipped?" in capsys.readouterr().err
     assert run([*reset, "--to", "latest", "--dry-run"]) == 0
     assert "0 messages again, 0 messages skipped" in capsys.readouterr().out, "it was not reset"
+
+
+def test_the_status_of_the_queues_that_stored_a_message_last(
+    rocketmq: LocalBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = ["--namesrv", rocketmq.namesrv]
+    rocketmq.create_topic("status-newest", 8)
+    assert (
+        run(["produce", *server, "--topic", "status-newest", "--body", "x", "--count", "3", "--quiet"]) == 0
+    )
+    capsys.readouterr()
+    status = ["admin", "topic", "status", "status-newest", *server]
+    assert run(status) == 0
+    assert "3 messages in 8 queues\n" in capsys.readouterr().out
+    assert run([*status, "--newest", "2"]) == 0
+    assert "2 messages in 2 queues; 1 other queue with messages" in capsys.readouterr().out
 
 
 def test_a_topic_of_very_many_queues_is_asked_about(

@@ -68,8 +68,10 @@ async def show(
     if dry_run or not yes:
         rows = [
             one if offset is None else replace(one, new_offset=offset)
-            for one in await preview_reset(admin, group, topic, LATEST if target is None else target)
-            if queue_id in (None, one.queue.queue_id) and await _is_at(admin, one.queue.broker_name, broker)
+            for one in await preview_reset(
+                admin, group, topic, LATEST if target is None else target, queue_id
+            )
+            if await _is_at(admin, one.queue.broker_name, broker)
         ]
         effect = ResetEffect(rows)
         told = f"{counted(effect.again, 'message')} again, {counted(effect.skipped, 'message')} skipped"

@@ -13,6 +13,7 @@ from orbitmq.admin.topics import (
     create_topic_on_masters,
     delete_topic,
     message_count,
+    newest_queues,
     own_topics,
     perm_text,
     queue_states,
@@ -139,11 +140,25 @@ async def show_route(admin: Admin, topic: str) -> Rows:
     )
 
 
-@command("topic", "status", "orbitmq admin topic status flights --json")
+@command(
+    "topic",
+    "status",
+    "orbitmq admin topic status flights --json\norbitmq admin topic status flights --newest 20",
+)
 @click.argument("topic")
-async def show_status(admin: Admin, topic: str) -> Rows:
+@click.option(
+    "--newest",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Only the N queues that stored a message last, newest first; fast for very many queues.",
+)
+async def show_status(admin: Admin, topic: str, newest: int | None) -> Rows:
     """Offsets and last store time of every queue of TOPIC. The largest offset is the next one."""
-    table = await topic_status(admin, topic)
+    if newest is None:
+        table, left_out = await topic_status(admin, topic), 0
+    else:
+        table, left_out = await newest_queues(admin, topic, newest)
+    more = f"; {counted(left_out, 'other queue')} with messages" if left_out else ""
     return Rows.of(
         columns(
             "broker queueId minOffset maxOffset lastUpdate",
@@ -152,6 +167,6 @@ async def show_status(admin: Admin, topic: str) -> Rows:
             lastUpdate="Last stored",
         ),
         queue_states(table),
-        f"{counted(message_count(table), 'message')} in {counted(len(table), 'queue')}",
+        f"{counted(message_count(table), 'message')} in {counted(len(table), 'queue')}{more}",
         lastUpdate="last_ms",
     )
