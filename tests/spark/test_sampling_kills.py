@@ -28,8 +28,6 @@ from tests.spark.conftest import Outgoing, create_topic, publish
 from tests.spark.test_lag import commit
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from orbitmq.testing import LocalBroker
 
 WHOLE = 4
@@ -58,9 +56,7 @@ def unfinished(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("job", others_at_night(["lag", "availability"], ["lag"]))
-def test_a_run_that_was_killed_is_gone_on_with(
-    spark: SparkSession, orbitmq_server: LocalBroker, tmp_path: Path, job: str
-) -> None:
+def test_a_run_that_was_killed_is_gone_on_with(orbitmq_server: LocalBroker, tmp_path: Path, job: str) -> None:
     topic = f"sampled_{time.time_ns()}"
     create_topic(orbitmq_server, topic, queues=2)
     publish(orbitmq_server, topic, [Outgoing(b"x", n % 2) for n in range(10)])
@@ -82,14 +78,14 @@ def test_a_run_that_was_killed_is_gone_on_with(
     setup = JobSetup(orbitmq_server.namesrv)
     if job == "lag":
         done = run_lag(LagOptions(folder, setup, samples=1, timeout_ms=60_000))
-        (row,) = [row for row in done.current_lag if row.topic == topic]
-        assert (row.lag, row.clientGroup) == (6, f"{topic}_g")
+        (row,) = [row for row in done.current_lag if row["topic"] == topic]
+        assert (row["lag"], row["clientGroup"]) == (6, f"{topic}_g")
         added = done.samples
     else:
         told = run_availability(AvailabilityOptions(folder, setup, samples=1, timeout_ms=60_000))
         added = told.probes
-        assert sum(row.observations for row in told.figures) == len(before) + added, "all of it is told"
-        assert [row.up for row in told.figures] == [True] * len(told.figures)
+        assert sum(row["observations"] for row in told.figures) == len(before) + added, "all of it is told"
+        assert [row["up"] for row in told.figures] == [True] * len(told.figures)
     found = samples(folder)
     assert before < set(found)
     assert len(set(found)) == len(found) == len(before) + added

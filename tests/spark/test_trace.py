@@ -20,6 +20,8 @@ from orbitmq.client.trace.records import (
     published,
 )
 from orbitmq.spark.jobs import trace_tables
+from orbitmq.spark.jobs.availability_figures import figures_of
+from orbitmq.spark.jobs.figures import Samples
 from orbitmq.spark.jobs.trace_records import RECORD_DDL, records
 
 if TYPE_CHECKING:
@@ -283,3 +285,27 @@ def test_a_transaction_s_life(told: Frame) -> None:
     ]
     (only,) = trace_tables.sends(found).collect()
     assert (only.transactionState, only.messageType, only.costMs) == ("COMMIT_MESSAGE", "half", 3)
+
+
+def test_sends_of_many_clients_are_observed_by_stretches(spark: SparkSession) -> None:
+    def at(seconds: int, **given: Any) -> tuple[Any, ...]:
+        moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+        row = {"kind": "Pub", "at": moment, "topic": "t", "storeHost": "h:1"} | given
+        return tuple(row.get(column.split()[0]) for column in RECORD_DDL.split(", "))
+
+    # 0 to 10: one of three fails. 10 to 20: two of three. 20 to 30: all sends to a known broker work.
+    sends = [(0, True), (1, False), (2, True), (11, False), (12, None), (13, True)]
+    rows = [at(second, success=ok, costMs=4) for second, ok in sends]
+    rows += [at(21, success=True, costMs=2), at(22, kind="SubAfter"), at(23, success=False, storeHost=None)]
+    seen = trace_tables.observations(spark.createDataFrame(rows, RECORD_DDL), 10).orderBy("at")
+    found = seen.collect()
+    assert [(row.broker, row.operation, row.ok, row.latencyMs) for row in found] == [
+        ("h:1", "send", True, 4.0),
+        ("h:1", "send", False, 4.0),
+        ("h:1", "send", True, 2.0),
+    ]
+    assert ["SEND_OK" in (row.error or "") for row in found] == [True, True, False]
+    with Samples(seen.toArrow()) as samples:
+        ((figures,), (outage,)) = figures_of(samples, max_gap_s=30)
+    assert (figures["broker"], figures["operation"], figures["downSeconds"]) == ("h:1", "send", 10)
+    assert outage["began"] == datetime.datetime.fromtimestamp(10, datetime.UTC)

@@ -63,6 +63,7 @@ CASES: list[tuple[str, str, Sequence[str] | str]] = [
     ("zookeeper", "kazoo", ["controller", "--store", "zookeeper://127.0.0.1:1"]),
     ("jobs", "pyspark", ["job", "archive", "--topic", "t", "--lake", "{folder}"]),
     ("jobs", "pandas", ["job", "search", "--topic", "t"]),
+    ("jobs", "duckdb", ["job", "lag", "--table", "{folder}"]),
     ("jobs", "jinja2", "from orbitmq.spark.jobs.report import Report; Report('x')"),
     ("jobs", "matplotlib", "from orbitmq.spark.jobs.report import Report; Report('x')"),
     ("spark", "fsspec", "from orbitmq.spark.folders import remote_folder; remote_folder('s3://x/y', {})"),

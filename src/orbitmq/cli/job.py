@@ -10,7 +10,7 @@ from orbitmq.cli.lazy import LazyGroup
 from orbitmq.extras import lacking
 from orbitmq.spark.jobs import JOBS
 
-NEEDED = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "fsspec", "jinja2", "matplotlib"})
+NEEDED = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "fsspec", "duckdb", "jinja2", "matplotlib"})
 """Packages of the extra `jobs`, with those of `spark`."""
 
 

@@ -18,13 +18,15 @@ import pyarrow as pa
 from orbitmq.admin.output import Column, Rows
 from orbitmq.protocol.names import check_topic
 from orbitmq.spark.errors import BadOption, SparkSourceError
+from orbitmq.spark.jobs.availability_figures import COLUMNS, figures_of
+from orbitmq.spark.jobs.figures import Row, Samples
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
 from orbitmq.spark.jobs.preflight import need_topics, need_trace
 from orbitmq.spark.jobs.probing import PROBE_TOPIC, Observation, Prober
-from orbitmq.spark.jobs.sampling import SampleTable, admin_of, sample
+from orbitmq.spark.jobs.sampling import SampleTable, admin_of, sample, sampling_flags
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyarrow import dataset
 
 LOG_SCHEMA = pa.schema(
     [
@@ -74,10 +76,10 @@ class AvailabilityOptions:
 
 @dataclass(frozen=True, slots=True)
 class AvailabilityResult:
-    """Rows of the tables that `availability_tables` makes."""
+    """Rows of `availability_figures.figures_of`."""
 
-    figures: list[Any]
-    outages: list[Any]
+    figures: list[Row]
+    outages: list[Row]
     probes: int = 0
     """Observations of this run."""
     planned: tuple[str, ...] = ()
@@ -87,10 +89,6 @@ class AvailabilityResult:
 def run(options: AvailabilityOptions, ui: JobUi = QUIET) -> AvailabilityResult:
     """Probes, unless the options name a trace or no samples, and reports. Raises JobFailed."""
     setup = options.setup
-    if setup.report is not None:
-        from orbitmq.spark.jobs.report import Report
-
-        Report("")  # fails before the work is done, where it cannot be made after it
     if setup.dry_run:
         return AvailabilityResult([], [], planned=_plan(options))
     probes = 0
@@ -100,42 +98,32 @@ def run(options: AvailabilityOptions, ui: JobUi = QUIET) -> AvailabilityResult:
         if options.log is None:
             raise JobFailed("availability needs a log, or a trace to look at")
         probes = _probe(options, options.log, ui)
-    with setup.session("availability") as spark:
-        seen = observations(spark, options).persist()
-        try:
-            figures, outages = figures_of(seen, options.gap_s)
-            if setup.report is not None:
-                from orbitmq.spark.jobs.availability_report import report
+    with Samples(observations(options)) as seen:
+        figures, outages = figures_of(seen, options.gap_s)
+        if setup.report is not None:
+            from orbitmq.spark.jobs.availability_report import report
 
-                report(seen, figures, outages, options.gap_s).write(setup.report)
-        finally:
-            seen.unpersist()
+            report(seen, figures, outages, options.gap_s).write(setup.report)
     return AvailabilityResult(figures, outages, probes)
 
 
-def figures_of(seen: DataFrame, max_gap_s: float) -> tuple[list[Any], list[Any]]:
-    """The figures and the outages of observations."""
-    from orbitmq.spark.jobs import availability_tables as tables
-
-    return tables.availability(seen, max_gap_s).collect(), tables.outages(seen, max_gap_s).collect()
-
-
-def observations(spark: SparkSession, options: AvailabilityOptions) -> DataFrame:
-    """Observations from the log or the trace."""
-    from orbitmq.spark.jobs import availability_tables as tables
+def observations(options: AvailabilityOptions) -> pa.Table | dataset.Dataset:
+    """Observations from the log or the trace; only a trace needs Spark."""
+    if options.trace is None:
+        assert options.log is not None
+        return SampleTable.read(options.log, LOG_SCHEMA)
     from orbitmq.spark.jobs import trace_tables
     from orbitmq.spark.jobs.trace_records import RECORD_DDL, SOURCE_COLUMNS, records
 
-    if options.trace is None:
-        return spark.read.schema(tables.OBSERVATION_DDL).parquet(str(options.log))
     folder = need_trace(options.setup, options.trace)
-    if folder is not None:
-        recorded = spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
-    else:
-        given = {"subscribe": options.trace, "columns": ",".join(SOURCE_COLUMNS)}
-        live = spark.read.format("orbitmq").options(**options.setup.reading_options, **given)
-        recorded = records(live.load())
-    return tables.bucketed(tables.from_trace(trace_tables.distinct(recorded)), TRACE_BUCKET_S)
+    with options.setup.session("availability") as spark:
+        if folder is not None:
+            recorded = spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
+        else:
+            given = {"subscribe": options.trace, "columns": ",".join(SOURCE_COLUMNS)}
+            live = spark.read.format("orbitmq").options(**options.setup.reading_options, **given)
+            recorded = records(live.load())
+        return trace_tables.observations(trace_tables.distinct(recorded), TRACE_BUCKET_S).toArrow()
 
 
 def _plan(options: AvailabilityOptions) -> tuple[str, ...]:
@@ -221,20 +209,6 @@ async def _made(prober: Prober, topic: str, ui: JobUi) -> bool:
     return True
 
 
-FIGURES = (
-    Column("broker", "Broker"),
-    Column("topic", "Topic"),
-    Column("operation", "Operation"),
-    Column("up", "Up now"),
-    Column("observations", "Tried"),
-    Column("failures", "Failed"),
-    Column("timeAvailability", "Available"),
-    Column("timeNines", "Nines"),
-    Column("requestNinesAtLeast", "At least"),
-    Column("outages", "Outages"),
-    Column("mtbfSeconds", "MTBF s"),
-    Column("mttrSeconds", "MTTR s"),
-)
 EXAMPLES = """\
 orbitmq job availability --log ./probes --topic orders
 orbitmq job availability --log ./probes --samples 720 --report availability.html
@@ -260,23 +234,7 @@ orbitmq job availability --trace ./trace --report availability.html"""
     show_default=True,
     help="Topic to send small messages to; created if it does not exist. Empty: send nothing.",
 )
-@click.option(
-    "--every",
-    "every_s",
-    type=click.FloatRange(0.1),
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time between two probes.",
-)
-@click.option(
-    "--samples",
-    type=click.IntRange(0),
-    help="Number of probes; 0: only report from the log. [default: until Ctrl-C]",
-)
-@click.option(
-    "--timeout-ms", type=click.IntRange(1), default=3000, show_default=True, help="Timeout of one probe."
-)
+@sampling_flags("probes", every_s=5.0, timeout_ms=3000)
 @click.option("--trace", metavar="TOPIC|FOLDER", help="Report from this trace instead of a log.")
 @click.option(
     "--max-gap",
@@ -298,5 +256,5 @@ def availability(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
     if setup.dry_run:
         return Rows((Column("try", "Would try"),), [(one,) for one in done.planned])
     ongoing = sum(one["ongoing"] for one in done.outages)
-    rows = [[row[column.key] for column in FIGURES] for row in done.figures]
-    return Rows(FIGURES, rows, f"{len(done.outages)} outages, {ongoing} of them last")
+    rows = [[row[column.key] for column in COLUMNS] for row in done.figures]
+    return Rows(COLUMNS, rows, f"{len(done.outages)} outages, {ongoing} of them last")

@@ -12,6 +12,7 @@ notebook, where it uses the session that is there.
 
 from __future__ import annotations
 
+import copy
 import functools
 import logging
 import os
@@ -43,7 +44,10 @@ __all__ = ["QUIET", "JobFailed", "JobSetup", "JobUi", "job"]
 
 @dataclass(frozen=True, slots=True)
 class JobSetup:
-    """Options of every job: the cluster, and the place where Spark runs."""
+    """Options of every job: the cluster, and the place where Spark runs.
+
+    Raises ReportUnavailable where a report is wanted and cannot be made.
+    """
 
     namesrv: str = ""
     """Name servers, `host:port;host:port`; empty: NAMESRV_ADDR, else 127.0.0.1:9876."""
@@ -61,6 +65,12 @@ class JobSetup:
     checkpoint: str | None = None
     dry_run: bool = False
     report: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.report is not None:
+            from orbitmq.spark.jobs.report import Report
+
+            Report("")  # fails before the work is done, where it cannot be made after it
 
     @property
     def source_options(self) -> dict[str, str]:
@@ -144,6 +154,7 @@ def job(
     name: str,
     *,
     examples: str,
+    spark: bool = True,
     cluster: bool = True,
     bodies: bool = True,
     checkpoint: str = "",
@@ -152,10 +163,12 @@ def job(
 ) -> Callable[[Body], click.Command]:
     """Makes the command `orbitmq job NAME` of `function(setup, ui, **its own options)`.
 
-    Its docstring is the help. `cluster` gives it the flags that name servers and users need, and
-    `bodies` with it the one that limits the bodies that it reads; `checkpoint`,
-    `dry_run` and `report` give it the flag of that name, with this text as help: a flag that a job does not
-    heed it does not have. The function's result is shown as a table, or as JSON with `--json`.
+    Its docstring is the help. `spark` gives it the flags that say where Spark runs; a job that no longer
+    needs Spark takes them for the sake of scripts, and does not show them. `cluster` gives it the flags that
+    name servers and users need, and `bodies` with it the one that limits the bodies that it reads;
+    `checkpoint`, `dry_run` and `report` give it the flag of that name, with this text as help: any other flag
+    that a job does not heed it does not have. The function's result is shown as a table, or as JSON with
+    `--json`.
     """
 
     def register(function: Body) -> click.Command:
@@ -179,7 +192,12 @@ def job(
             if result is not None:
                 ui.show(result)
 
-        flags = [*_SPARK, *(_CLUSTER if cluster else ()), *(_BODIES if cluster and bodies else ())]
+        flags = [
+            *(_SPARK if spark else map(_hidden, _SPARK)),
+            *_SHOWING,
+            *(_CLUSTER if cluster else ()),
+            *(_BODIES if cluster and bodies else ()),
+        ]
         for flag, text in (("--checkpoint", checkpoint), ("--dry-run", dry_run), ("--report", report)):
             if text:
                 flags.append(_flag(flag, text))
@@ -198,6 +216,12 @@ def _flag(name: str, text: str) -> click.Option:
     return click.Option([name], metavar="FILE.html" if kind else "FOLDER", type=kind, help=text)
 
 
+def _hidden(flag: click.Option) -> click.Option:
+    unseen = copy.copy(flag)
+    unseen.hidden = True
+    return unseen
+
+
 _SPARK = (
     click.Option(["--master"], metavar="URL", help="Spark's master. [default: local[*]]"),
     click.Option(
@@ -205,6 +229,8 @@ _SPARK = (
     ),
     click.Option(["--memory"], default="1g", show_default=True, help="Heap of the JVM on this machine."),
     click.Option(["--conf"], metavar="NAME=VALUE", multiple=True, help="A Spark setting. Repeatable."),
+)
+_SHOWING = (
     click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
     click.Option(["-q", "--quiet"], is_flag=True, help="Show no progress."),
 )

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from orbitmq.admin.output import Column, Rows
 from orbitmq.plurals import counted
+from orbitmq.spark.jobs.figures import Row, Samples
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
-from orbitmq.spark.jobs.sampling import SampleTable, admin_of, sample
+from orbitmq.spark.jobs.lag_figures import current_lag, over_time
+from orbitmq.spark.jobs.sampling import SampleTable, admin_of, sample, sampling_flags
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from orbitmq.spark.jobs.report import Report
 
 SAMPLE_SCHEMA = pa.schema(
@@ -38,8 +38,6 @@ SAMPLE_SCHEMA = pa.schema(
     ]
 )
 GAP_INTERVALS = 3
-POINTS = 500
-"""Of a line; more samples are thinned out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +63,9 @@ class LagOptions:
 
 @dataclass(frozen=True, slots=True)
 class LagResult:
-    """Rows as `lag_tables.current_lag` has them."""
+    """Rows as `lag_figures.current_lag` has them."""
 
-    current_lag: list[Any]
+    current_lag: list[Row]
     samples: int = 0
     """Rows that this run has added to the table."""
 
@@ -75,31 +73,21 @@ class LagResult:
 def run(options: LagOptions, ui: JobUi = QUIET) -> LagResult:
     """Samples, and reports. Raises OrbitError."""
     setup = options.setup
-    if setup.report is not None:
-        from orbitmq.spark.jobs.report import Report
-
-        Report("")  # fails before the work is done, where it cannot be made after it
-    rows: list[dict[str, Any]] | None = [] if setup.dry_run else None
+    rows: list[Row] | None = [] if setup.dry_run else None
     added = _sample(options, ui, rows)
-    with setup.session("lag") as spark:
-        from orbitmq.spark.jobs.lag_tables import SAMPLE_DDL, current_lag
-
-        if rows is None:
-            seen = spark.read.schema(SAMPLE_DDL).parquet(str(options.table))
-        else:
-            names = [column.split()[0] for column in SAMPLE_DDL.split(", ")]
-            seen = spark.createDataFrame([tuple(row[name] for name in names) for row in rows], SAMPLE_DDL)
-        seen = seen.persist()
-        try:
-            reported = current_lag(seen, options.gap_s).collect()
-            if setup.report is not None:
-                report(seen, reported).write(setup.report)
-        finally:
-            seen.unpersist()
+    seen = SampleTable.read(options.table, SAMPLE_SCHEMA) if rows is None else _table(rows)
+    with Samples(seen) as samples:
+        reported = current_lag(samples, options.gap_s)
+        if setup.report is not None:
+            report(samples, reported).write(setup.report)
     return LagResult(reported, added)
 
 
-def _sample(options: LagOptions, ui: JobUi, dry: list[dict[str, Any]] | None) -> int:
+def _table(rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist(rows, SAMPLE_SCHEMA)
+
+
+def _sample(options: LagOptions, ui: JobUi, dry: list[Row] | None) -> int:
     """Samples into the table; of a dry run once, into `dry`. The rows that were added to the table."""
     from orbitmq.spark.jobs.lag_sampling import Sampler
 
@@ -137,50 +125,42 @@ def _sample(options: LagOptions, ui: JobUi, dry: list[dict[str, Any]] | None) ->
     return 0 if table is None else rows
 
 
-def report(samples: DataFrame, current_lag: list[Any]) -> Report:
+def report(samples: Samples, reported: list[Row]) -> Report:
     """The page: who is behind, and lag over time."""
-    from orbitmq.spark.jobs.lag_tables import over_time
     from orbitmq.spark.jobs.report import Report
 
     page = Report("Consumption lag", about="As brokers report it; times are UTC.")
     page.figures(
         {
-            "groups": len({row.clientGroup for row in current_lag}),
-            "messages behind": sum(row.lag for row in current_lag),
-            "longest wait, s": max((row.waitingSeconds or 0.0 for row in current_lag), default=0.0),
-            "lost": sum(row.lost for row in current_lag),
+            "groups": len({row["clientGroup"] for row in reported}),
+            "messages behind": sum(row["lag"] for row in reported),
+            "longest wait, s": max((row["waitingSeconds"] or 0.0 for row in reported), default=0.0),
+            "lost": sum(row["lost"] for row in reported),
         }
     )
     page.table(
         [column.head for column in CURRENT_LAG],
-        [[row[column.key] for column in CURRENT_LAG] for row in current_lag],
+        [[row[column.key] for column in CURRENT_LAG] for row in reported],
     )
     page.text(
         "Waiting is how long the oldest message has been stored that a group has not finished. Lost are "
         "messages that retention removed before the group came to them. Catches up: when the lag is gone if "
         "rates stay as they were; a dash where it grows."
     )
-    behind = [row for row in current_lag if row.lag]
+    behind = [row for row in reported if row["lag"]]
     if behind:
-        names = [f"{row.clientGroup} / {row.topic}" for row in behind]
-        page.bars("Messages behind now", names, [row.lag for row in behind], "messages")
+        page.bars("Messages behind now", map(_name, behind), [row["lag"] for row in behind], "messages")
     else:
         page.text("No group is behind.")
-    rows = over_time(samples).collect()
-    times = sorted({row["at"] for row in rows})
-    kept = times[:: -max(1, -(-len(times) // POINTS))][::-1]
-    by_group: dict[str, dict[Any, Any]] = {}
-    for row in rows:
-        by_group.setdefault(f"{row.clientGroup} / {row.topic}", {})[row["at"]] = row
-    for title, key, unit in (
+    charts = (
         ("Messages behind", "lag", "messages"),
         ("The oldest message waits", "waitingSeconds", "s"),
-    ):
-        lines = {
-            name: [found[at][key] if at in found else None for at in kept] for name, found in by_group.items()
-        }
-        page.line(title, kept, lines, unit, "UTC")
-    return page
+    )
+    return page.over_time(over_time(samples), _name, charts)
+
+
+def _name(row: Row) -> str:
+    return f"{row['clientGroup']} / {row['topic']}"
 
 
 CURRENT_LAG = (
@@ -203,6 +183,7 @@ orbitmq job lag --table ./lag --samples 0 --report lag.html"""
 @job(
     "lag",
     examples=EXAMPLES,
+    spark=False,
     bodies=False,
     dry_run="Take one sample and print it; write nothing.",
     report="Write an HTML page with charts.",
@@ -216,23 +197,7 @@ orbitmq job lag --table ./lag --samples 0 --report lag.html"""
 )
 @click.option("-g", "--group", "groups", multiple=True, help="Only this group. Repeatable.")
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
-@click.option(
-    "--every",
-    "every_s",
-    type=click.FloatRange(0.1),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time between two samples.",
-)
-@click.option(
-    "--samples",
-    type=click.IntRange(0),
-    help="Number of samples to take; 0: only report from the table. [default: until Ctrl-C]",
-)
-@click.option(
-    "--timeout-ms", type=click.IntRange(1), default=5000, show_default=True, help="Timeout of one request."
-)
+@sampling_flags("samples", every_s=10.0, timeout_ms=5000)
 def lag(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
     """Sample the offsets of consumer groups, and report lag, waiting time and rates.
 
@@ -240,4 +205,6 @@ def lag(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
     """
     done = run(LagOptions(setup=setup, **given), ui)
     rows = [[row[column.key] for column in CURRENT_LAG] for row in done.current_lag]
-    return Rows(CURRENT_LAG, rows, f"{counted(sum(row.lag for row in done.current_lag), 'message')} behind")
+    return Rows(
+        CURRENT_LAG, rows, f"{counted(sum(row['lag'] for row in done.current_lag), 'message')} behind"
+    )

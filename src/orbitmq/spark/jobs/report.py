@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -34,6 +34,8 @@ MOST_ROWS = 1000
 """Rows of one table; what more there is is counted in a line below it."""
 MOST_BARS = 40
 MOST_LINES = 24
+MOST_POINTS = 500
+"""Of a line over time; more are thinned out."""
 MOST_CHARACTERS = 400
 """Of one cell: a body may be megabytes."""
 
@@ -139,6 +141,24 @@ class Report:
         )
         note = f"{more:,} more are not drawn." if more else ""
         return self._add(Part("chart", shown(title), svg=drawn, note=note))
+
+    def over_time(
+        self,
+        rows: Sequence[dict[str, Any]],
+        name: Callable[[dict[str, Any]], str],
+        charts: Iterable[tuple[str, str, str]],
+    ) -> Self:
+        """For each (title, column, unit) a chart with a line for each name, of rows that have a time `at`."""
+        times = sorted({row["at"] for row in rows})
+        times = times[:: -max(1, -(-len(times) // MOST_POINTS))][::-1]
+        found = {(name(row), row["at"]): row for row in rows}
+        for title, column, unit in charts:
+            lines = {
+                one: [found[one, at][column] if (one, at) in found else None for at in times]
+                for one in sorted({name for name, _ in found})
+            }
+            self.line(title, times, lines, unit, "UTC")
+        return self
 
     def line(
         self,

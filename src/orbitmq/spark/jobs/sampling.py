@@ -11,15 +11,21 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from orbitmq.admin.admin import Admin
 from orbitmq.spark.jobs.job import JobFailed, JobSetup, JobUi
 
+if TYPE_CHECKING:
+    from pyarrow import dataset
+
+Flagged = TypeVar("Flagged", bound=Callable[..., Any])
 FILE_SECONDS = 60.0
 """So much is in one file at most, and so much is lost by a crash at most."""
 SAMPLES = re.compile(r"[0-9-]+\.parquet")
@@ -73,12 +79,17 @@ class SampleTable:
     @classmethod
     def existing(cls, folder: Path, schema: pa.Schema) -> SampleTable:
         """The table of an earlier run. Raises JobFailed for a folder without samples, and makes none."""
-        if not any(folder.glob("[0-9]*.parquet")):
+        if not _whole(folder):
             raise JobFailed(f"{folder} holds no samples: nothing was sampled yet, or it is another folder")
         return cls(folder, schema)
 
-    def _whole(self) -> list[Path]:
-        return sorted(self._folder.glob("[0-9]*.parquet"))
+    @classmethod
+    def read(cls, folder: Path, schema: pa.Schema) -> pa.Table | dataset.Dataset:
+        """All rows of a folder; None in a column that a file lacks."""
+        from pyarrow import dataset  # loads pandas
+
+        files = [str(path) for path in _whole(folder)]
+        return dataset.dataset(files, schema, format="parquet") if files else schema.empty_table()
 
     def _need_samples_alone(self) -> None:
         """Raises JobFailed for a folder of something else, or whose newest file cannot be read."""
@@ -88,7 +99,7 @@ class SampleTable:
             raise JobFailed(
                 f"{self._folder} holds other things, as {strange[0]}: samples need their own folder"
             )
-        for newest in self._whole()[-1:]:
+        for newest in _whole(self._folder)[-1:]:
             try:
                 columns = pq.read_schema(newest).names
             except (pa.ArrowInvalid, OSError) as error:
@@ -98,12 +109,12 @@ class SampleTable:
 
     def last(self) -> list[dict[str, Any]]:
         """The rows of the newest file; empty without one."""
-        files = self._whole()
+        files = _whole(self._folder)
         return pq.read_table(files[-1], schema=self._schema).to_pylist() if files else []
 
     def holds(self, column: str, value: str) -> bool:
         """True if a row of any file has this value. Raises JobFailed for a file that cannot be read."""
-        for file in reversed(self._whole()):
+        for file in reversed(_whole(self._folder)):
             try:
                 rows = pq.read_table(file, schema=self._schema, columns=[column])
             except (pa.ArrowInvalid, OSError) as error:
@@ -111,6 +122,10 @@ class SampleTable:
             if value in rows[column].unique().to_pylist():
                 return True
         return False
+
+
+def _whole(folder: Path) -> list[Path]:
+    return sorted(folder.glob("[0-9]*.parquet"))
 
 
 def admin_of(setup: JobSetup, timeout_ms: int) -> Admin:
@@ -124,6 +139,34 @@ def admin_of(setup: JobSetup, timeout_ms: int) -> Admin:
         security_token=who.security_token if who else None,
         tls=setup.connecting.ssl_context() or False,
     )
+
+
+def sampling_flags(what: str, *, every_s: float, timeout_ms: int) -> Callable[[Flagged], Flagged]:
+    """The flags of a job that samples, with their defaults: --every, --samples, --timeout-ms."""
+    flags = (
+        click.option(
+            "--every",
+            "every_s",
+            type=click.FloatRange(0.1),
+            default=every_s,
+            show_default=True,
+            metavar="SECONDS",
+            help=f"Time between two {what}.",
+        ),
+        click.option(
+            "--samples",
+            type=click.IntRange(0),
+            help=f"Number of {what}; 0: only report from earlier ones. [default: until Ctrl-C]",
+        ),
+        click.option(
+            "--timeout-ms",
+            type=click.IntRange(1),
+            default=timeout_ms,
+            show_default=True,
+            help="Timeout of one request.",
+        ),
+    )
+    return lambda command: reduce(lambda flagged, flag: flag(flagged), reversed(flags), command)
 
 
 def sample(

@@ -64,10 +64,6 @@ class TraceResult:
 def run(options: TraceOptions, ui: JobUi = QUIET) -> TraceResult:
     """Raises JobFailed, and what the source raises."""
     setup = options.setup
-    if setup.report is not None:
-        from orbitmq.spark.jobs.report import Report
-
-        Report("")  # fails before the work is done, where it cannot be made after it
     need_order(options.since_ms, options.until_ms)
     if options.tables is not None:
         _need_tables(options.tables, local_path(_checkpoint(options)))

@@ -17,6 +17,7 @@ SLOW_MS = 1000
 """Handling that takes longer is slow, unless the user names another time."""
 ACCURACY = 10_000
 """Of percentiles: exact for fewer values, beyond that right to a ten-thousandth of their rank."""
+GOOD_SHARE = 0.5
 SHARES = (0.5, 0.9, 0.99, 0.999)
 NAMES = ("P50", "P90", "P99", "P999")
 
@@ -268,3 +269,20 @@ def _percentiles(value: Column, name: str) -> list[Column]:
         sf.percentile_approx(value, share, ACCURACY).alias(f"{name}{short}Ms")
         for share, short in zip(SHARES, NAMES, strict=True)
     ]
+
+
+def observations(records: DataFrame, seconds: int) -> DataFrame:
+    """Sends that clients have traced, as observations of their brokers (`availability.LOG_SCHEMA`).
+
+    One per stretch of so many seconds, of all clients at once: it is good where more than half of its sends
+    are. A client traces answered sends only: what was not answered at all does not show here.
+    """
+    sent = records.where("kind = 'Pub' and storeHost is not null")
+    ok = sf.coalesce("success", sf.lit(False))
+    start = sf.timestamp_seconds(sf.floor(sf.unix_seconds("at") / seconds) * seconds)
+    return sent.groupBy(start.alias("at"), sf.col("storeHost").alias("broker"), "topic").agg(
+        sf.lit("send").alias("operation"),
+        (sf.avg(ok.cast("int")) > GOOD_SHARE).alias("ok"),
+        sf.avg("costMs").alias("latencyMs"),
+        sf.max(sf.when(~ok, "answered with another status than SEND_OK")).alias("error"),
+    )

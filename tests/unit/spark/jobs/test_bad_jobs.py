@@ -123,6 +123,7 @@ DEDUP = "dedup -t orders --to-lake new --checkpoint fresh "
         ("lag --table probes --samples 0", 1, "samples of another job"),
         ("lag --table mine --samples 1", 1, "mine holds other things, as a.txt"),
         ("lag --table torn --samples 1", 1, "1-1-1.parquet is damaged"),
+        ("lag --table torn --samples 0", 1, "1-1-1.parquet is damaged"),
         ("lag --table file/new --samples 1", 5, "file/new"),
         ("lag --table empty --samples 1 --group biling", 1, "no broker knows how far biling is"),
         ("lag --table new --samples 1 --group biling --dry-run", 1, "no broker knows how far biling is"),
@@ -212,8 +213,7 @@ def test_a_topic_that_any_earlier_run_has_tried_is_no_mistake(cluster: LocalBrok
         table.add([{"topic": topic, "operation": "route"}])
         table.flush()
     line = "availability -q --log probes --samples 1 --topic gone"
-    with pytest.raises(AssertionError, match="availability started Spark"):
-        run(["job", *line.split(), "-n", cluster.namesrv])
+    assert run(["job", *line.split(), "-n", cluster.namesrv]) == 0
 
 
 def test_a_checkpoint_of_dedup_in_an_object_store(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,10 +42,6 @@ def audit(options: AuditOptions, ui: JobUi = QUIET) -> AuditResult:
     from orbitmq.spark.jobs import trace_tables
     from orbitmq.spark.jobs.dedup import tables
 
-    if options.setup.report is not None:
-        from orbitmq.spark.jobs.report import Report
-
-        Report("")  # fails before the work is done, where it cannot be made after it
     tables.parsed_key(options.key)
     need_topics(options.setup, options.topics)
     traced = None if options.trace is None else need_trace(options.setup, options.trace)

@@ -80,10 +80,6 @@ def run(options: DlqOptions, ui: JobUi = QUIET) -> DlqResult:
         raise BadOption(f"--pattern {options.pattern}: {error}") from None
     if options.redrive and options.audit is None:
         raise JobFailed("--redrive needs --audit FOLDER: it remembers what was sent, so that it is sent once")
-    if setup.report is not None:
-        from orbitmq.spark.jobs.report import Report
-
-        Report("")  # fails before the work is done, where it cannot be made after it
     result = DlqResult()
     with setup.session("dlq") as spark:
         now_ms = int(time.time() * 1000)
