@@ -173,23 +173,18 @@ def _read_warm(
         return reply
 
     def woken(outcome: Outcome, later: int) -> Result:
-        return _read_woken(tables, request, topic, group, wanted, outcome, later)
+        return _read_woken(tables, request, wanted, outcome, later)
 
     return Wait((_data_for(tables.store, request, wanted),), _held_until(tables, request, now), woken)
 
 
-def _read_woken(
-    tables: PullTables,
-    request: AnyPull,
-    topic: TopicConfig,
-    group: SubscriptionGroupConfig,
-    wanted: Accept,
-    outcome: Outcome,
-    now: int,
-) -> Result:
-    """Reads for a pull that was held. A message that readers see late may be on the disk only: its units were
-    written meanwhile.
+def _read_woken(tables: PullTables, request: AnyPull, wanted: Accept, outcome: Outcome, now: int) -> Result:
+    """Reads for a pull that was held, if its topic and group may still be read, as Apache's broker does.
+
+    A message that readers see late may be on the disk only: its units were written meanwhile.
     """
+    group = _check_group(tables, request, now)
+    topic = _check_topic(tables, request)
     cold_reads = 0 if outcome.timed_out else COLD_READS
     return _read_warm(tables, request, topic, group, wanted, now, cold_reads, was_held=True)
 
@@ -492,13 +487,14 @@ class PullFastPath:
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset, now
             )
         _note(tables, request, result)
+        changes = self.changes()
 
         def woken(outcome: Outcome, later: int) -> Result | bytes:
             again = None
-            if not (outcome.timed_out or _has_reset(tables, request)):
+            if not outcome.timed_out and changes == self.changes() and not _has_reset(tables, request):
                 again = tables.store.copy(plan.cursor, request.queue_offset, plan.into)
             if again is None or again.status is not _FOUND:
-                return _read_woken(tables, request, plan.topic, plan.group, plan.wanted, outcome, later)
+                return _read_woken(tables, request, plan.wanted, outcome, later)
             return answer(self, plan, again, opaque)
 
         on = _data_for(tables.store, request, plan.wanted)

@@ -129,6 +129,27 @@ def test_a_pull_at_the_end_is_held_until_a_fitting_message_comes(broker: RealBro
     assert bodies(resumed(wait)) == [b"new"]
 
 
+@pytest.mark.parametrize(
+    "at_once", [pytest.param(True, marks=compiled_only), False], ids=["from its frame", "by the rules"]
+)
+def test_a_held_pull_gets_nothing_of_a_topic_that_may_not_be_read_any_more(
+    broker: RealBroker, at_once: bool
+) -> None:
+    send(broker)
+    broker.broker.topics.note_saved()
+    request = pull(queue_offset=1, sys_flag=SUSPEND | SUBSCRIPTION)
+    held = broker.handle(request)
+    if at_once:
+        taken = broker.handle_pulls(encode_command(request.to_command(opaque=1)), PEER, NOW)
+        assert taken is not None
+        ((_, held),) = taken.results
+    broker.broker.topics.put(TopicConfig(topic_name="TopicTest", read_queue_nums=4, perm=2), NOW)
+    broker.broker.topics.note_saved()
+    send(broker)
+    with pytest.raises(Refused, match=r"the topic\[TopicTest\] pulling message is forbidden"):
+        resumed(held)
+
+
 def test_a_held_pull_whose_time_is_over_finds_nothing_and_is_not_held_again(broker: RealBroker) -> None:
     wait = broker.handle(pull(sys_flag=SUSPEND | SUBSCRIPTION))
     assert resumed(wait, timed_out=True).code == ResponseCode.PULL_NOT_FOUND
