@@ -164,8 +164,8 @@ def job(
     """Makes the command `orbitmq job NAME` of `function(setup, ui, **its own options)`.
 
     Its docstring is the help. `spark` gives it the flags that say where Spark runs; a job that no longer
-    needs Spark takes them for the sake of scripts, and does not show them. `cluster` gives it the flags that
-    name servers and users need, and `bodies` with it the one that limits the bodies that it reads;
+    needs Spark takes them for the sake of scripts, and says that they do nothing. `cluster` gives it the
+    flags that name servers and users need, and `bodies` with it the one that limits the bodies that it reads;
     `checkpoint`, `dry_run` and `report` give it the flag of that name, with this text as help: any other flag
     that a job does not heed it does not have. The function's result is shown as a table, or as JSON with
     `--json`.
@@ -219,6 +219,7 @@ def _flag(name: str, text: str) -> click.Option:
 def _hidden(flag: click.Option) -> click.Option:
     unseen = copy.copy(flag)
     unseen.hidden = True
+    unseen.deprecated = "The job runs without Spark."
     return unseen
 
 

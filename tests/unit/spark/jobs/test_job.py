@@ -220,6 +220,17 @@ def test_a_job_has_no_flag_that_it_does_not_heed(capsys: pytest.CaptureFixture[s
     assert shown == {"--master", "--remote", "--memory", "--conf", "--json", "--quiet", "-q"}
 
 
+def test_a_job_that_needs_no_spark_any_more_says_that_its_flags_do_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @job("small", examples="orbitmq job small", spark=False, cluster=False)
+    def small(setup: JobSetup, ui: JobUi) -> None:
+        """Run without Spark."""
+
+    small(["--master", "local[3]"], standalone_mode=False)
+    assert "The job runs without Spark" in capsys.readouterr().err
+
+
 WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
   File "x.py", line 1, in read
