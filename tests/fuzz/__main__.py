@@ -10,7 +10,6 @@ which make their choices by the input.
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 from tests.fuzz.guided import GUIDED
 from tests.fuzz.kept import keep
 from tests.fuzz.targets import TARGETS
+from tests.kit.environments import without_sanitizers
 
 FOUND = Path(__file__).parent / "found"
 
@@ -39,14 +39,13 @@ def _child(
     name: str, found: Path, corpus: str, options: list[str], capture: bool
 ) -> subprocess.CompletedProcess[str]:
     # Guided modules run interpreted: a sanitizer would only keep their memory for long.
-    plain = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
     limits = ["-timeout=60", "-rss_limit_mb=1500", "-malloc_limit_mb=512", "-max_len=70000", "-verbosity=0"]
     return subprocess.run(
         [sys.executable, "-m", "tests.fuzz.child", name, str(found / name), corpus, *options, *limits],
         check=False,
         text=True,
         capture_output=capture,
-        env=plain,
+        env=without_sanitizers(),
     )
 
 

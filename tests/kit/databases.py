@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from orbitmq.server.turn.listener import free_ports
+from tests.kit.environments import without_sanitizers
 from tests.needs import need
 
 START_SECONDS = 120.0
@@ -103,6 +104,7 @@ class DatabaseServer(ABC):
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 cwd=self.folder,
+                env=without_sanitizers(),
                 **self._as(),
             )
         deadline = time.monotonic() + START_SECONDS
@@ -146,7 +148,14 @@ class DatabaseServer(ABC):
         return {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
 
     def _run(self, *command: str) -> None:
-        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, **self._as())
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            env=without_sanitizers(),
+            **self._as(),
+        )
         if done.returncode:
             raise RuntimeError(f"{command[0]}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
 

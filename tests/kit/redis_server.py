@@ -11,6 +11,7 @@ from typing import Any
 import redis
 
 from orbitmq.server.turn.listener import free_ports
+from tests.kit.environments import without_sanitizers
 from tests.needs import need
 
 START_SECONDS = 60.0
@@ -28,7 +29,9 @@ class RedisServer:
     def start(self) -> None:
         """Starts it; returns when it answers."""
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-        self._process = subprocess.Popen(["redis-server", *options], stdout=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            ["redis-server", *options], stdout=subprocess.DEVNULL, env=without_sanitizers()
+        )
         deadline = time.monotonic() + START_SECONDS
         with contextlib.closing(self.client()) as client:
             while True:

@@ -371,6 +371,8 @@ class Roles(RuleBasedStateMachine):
         if newest is None:
             return
         for place, record in self.acknowledged.items():
+            if record[0] > newest.role.epoch:
+                return  # its successor has restarted since, and this one's lease is over
             assert newest.records[place : place + 1] == [record], (newest.id, place)
         for one in self._answering():
             confirmed = one.log.confirm_offset // RECORD

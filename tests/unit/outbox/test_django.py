@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Engine, make_url
 
 from orbitmq.outbox import Outbox
+from tests.kit.environments import bare
 from tests.kit.outbox import rows
 
 PROGRAM = """
@@ -79,7 +80,7 @@ def test_messages_in_atomic_blocks(kind: str, url: str, engine: Engine, tmp_path
         capture_output=True,
         text=True,
         timeout=200,
-        env={"PYTHONPATH": ":".join(path for path in sys.path if path), "PATH": ""},
+        env=bare(),
     )
     assert done.returncode == 0, done.stderr
     missing, first, two, own, again = done.stdout.splitlines()
