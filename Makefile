@@ -36,8 +36,8 @@ demo: demo-setup ## publish 336,776 flights, consume them, read and archive them
 demo-cluster: demo-setup ## kill a master of a cluster in the middle of the flights and lose none; ARGS=--failover elects another one
 	@$(BIN)/python examples/demo_cluster.py $(ARGS)
 
-demo-delay: setup ## a reminder, a repetition, a cancel and a move with the delay service
-	@$(BIN)/python examples/demo_delay.py
+demo-delay: setup ## a reminder, a repetition, a cancel, a move and a calendar with the delay service; ARGS="--kafka HOST:PORT"
+	@$(BIN)/python examples/demo_delay.py $(ARGS)
 
 test: setup ## the whole test suite; ARGS="tests/unit -k name" for a part of it
 	@$(BIN)/python -m pytest $(or $(ARGS),$(IN_PARALLEL))

@@ -1,4 +1,4 @@
-"""Runs `orbitmq standalone` as a process of its own and never leaves it behind."""
+"""Runs servers as processes of their own and never leaves them behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-START_LIMIT_S = 60
+START_LIMIT_S = 120
 STOP_LIMIT_S = 30
 
 
@@ -56,51 +56,61 @@ def standalone(folder: Path, namesrv_port: int, broker_port: int) -> Iterator[Br
     Raises NotStarted with the end of the log when the process ends before it is ready.
     """
     check_ports(namesrv_port, broker_port)
-    folder.mkdir(parents=True, exist_ok=True)
-    ready, log = folder / "ready", folder / "broker.log"
-    ready.unlink(missing_ok=True)
-    command = [
-        str(Path(sys.executable).with_name("orbitmq")),
+    began = time.monotonic()
+    arguments = (
         "standalone",
         f"--data-dir={folder / 'store'}",
         f"--namesrv-port={namesrv_port}",
         f"--broker-port={broker_port}",
-        f"--ready-file={ready}",
-    ]
-    began = time.monotonic()
-    with log.open("ab") as out, child(command, stdout=out, stderr=subprocess.STDOUT) as process:
-        while not ready.exists():
-            if process.poll() is not None:
-                raise NotStarted(f"the broker ended with code {process.returncode}:\n{_tail(log)}")
-            if time.monotonic() - began > START_LIMIT_S:
-                raise NotStarted(f"the broker is not ready after {START_LIMIT_S} s:\n{_tail(log)}")
-            time.sleep(0.02)
+    )
+    with _server("broker", folder, arguments) as (process, _):
+        log = folder / "broker.log"
         yield Broker(f"127.0.0.1:{namesrv_port}", process.pid, log, time.monotonic() - began)
 
 
 @contextlib.contextmanager
-def live_console(folder: Path, namesrv: str) -> Iterator[str]:
+def live_console(folder: Path, namesrv: str, *options: str) -> Iterator[str]:
     """Serves the console on port 8080, or on a free one, until the end of the block; gives its address.
 
     Raises NotStarted.
     """
-    ready, log = folder / "console-ready", folder / "console.log"
+    port = f"--port={_free_port(8080)}"
+    arguments = ("console", f"--namesrv={namesrv}", port, f"--data-dir={folder / 'console'}", *options)
+    with _server("console", folder, arguments) as (_, ready):
+        yield ready.read_text().split()[-1]
+
+
+@contextlib.contextmanager
+def delay_service(folder: Path, *clusters: str) -> Iterator[str]:
+    """Runs the delay service on port 8090, or on a free one, until the end of the block; gives its address.
+
+    Raises NotStarted.
+    """
+    address = f"127.0.0.1:{_free_port(8090)}"
+    options = [f"--cluster={cluster}" for cluster in clusters]
+    arguments = ("delay", "serve", f"--data-dir={folder / 'delay'}", f"--http={address}", *options)
+    with _server("delay service", folder, arguments):
+        yield f"http://{address}"
+
+
+@contextlib.contextmanager
+def _server(
+    name: str, folder: Path, arguments: Sequence[str]
+) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """A process and its ready file, from when it is ready to the end of the block. Raises NotStarted."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ready, log = folder / f"{name}-ready", folder / f"{name}.log"
     ready.unlink(missing_ok=True)
-    command = [
-        str(Path(sys.executable).with_name("orbitmq")),
-        "console",
-        f"--namesrv={namesrv}",
-        f"--port={_free_port(8080)}",
-        f"--data-dir={folder / 'console'}",
-        f"--ready-file={ready}",
-    ]
+    command = [str(Path(sys.executable).with_name("orbitmq")), *arguments, f"--ready-file={ready}"]
     began = time.monotonic()
     with log.open("ab") as out, child(command, stdout=out, stderr=subprocess.STDOUT) as process:
         while not ready.exists():
-            if process.poll() is not None or time.monotonic() - began > START_LIMIT_S:
-                raise NotStarted(f"the console is not ready:\n{_tail(log)}")
+            if process.poll() is not None:
+                raise NotStarted(f"the {name} ended with code {process.returncode}:\n{_tail(log)}")
+            if time.monotonic() - began > START_LIMIT_S:
+                raise NotStarted(f"the {name} is not ready after {START_LIMIT_S} s:\n{_tail(log)}")
             time.sleep(0.02)
-        yield ready.read_text().split()[-1]
+        yield process, ready
 
 
 def _free_port(wanted: int) -> int:
