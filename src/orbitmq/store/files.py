@@ -288,6 +288,8 @@ class RealFile:
 class RealFileSystem:
     """A file system of the operating system."""
 
+    _fd = -1  # until the folder is open
+
     def __init__(self, folder: Path) -> None:
         self._fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.reports_errors = _KERNEL >= _SYNCFS_REPORTS_SINCE and _file_system_kind(self._fd) in _REPORTING

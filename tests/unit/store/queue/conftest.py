@@ -15,7 +15,9 @@ from tests.kit.store import QUEUE_FILE_BYTES
 
 @pytest.fixture
 def table(tmp_path: Path) -> QueueTable:
-    return QueueTable(RealDisk(), tmp_path, QUEUE_FILE_BYTES)
+    folder = tmp_path / "consumequeue"
+    folder.mkdir()
+    return QueueTable(RealDisk(), folder, QUEUE_FILE_BYTES)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -168,6 +167,7 @@ class WatchedFileSystem:
     [(True, True, 0, 0), (True, False, MANY_FILES, 0), (False, True, MANY_FILES, 2 + MANY_FILES)],
 )
 def test_very_many_files_are_synced_together(
+    tmp_path: Path,
     table: QueueTable,
     writer: QueueWriter,
     monkeypatch: pytest.MonkeyPatch,
@@ -180,11 +180,14 @@ def test_very_many_files_are_synced_together(
     file_system = WatchedFileSystem(is_written, reports_errors)
     monkeypatch.setattr(table.disk, "file_system", lambda folder: file_system)
     synced: list[str] = []
-    here = threading.get_ident()
 
     def counted(kind: str) -> Callable[[int], None]:
-        # A thread that an earlier test has left may sync files of its own.
-        return lambda _: synced.append(kind) if threading.get_ident() == here else None
+        def sync(fd: int) -> None:
+            # What an earlier test has left may sync files of its own, when it is collected at the latest.
+            if Path(os.readlink(f"/proc/self/fd/{fd}")).is_relative_to(tmp_path):
+                synced.append(kind)
+
+        return sync
 
     monkeypatch.setattr(os, "fdatasync", counted("file"))
     monkeypatch.setattr(os, "fsync", counted("folder"))
