@@ -108,6 +108,7 @@ def pull(tables: PullTables, call: Call[AnyPull], now: int) -> Result:
             ResponseCode.NO_PERMISSION,
             f"the broker[{tables.identity.address}] for lite pull consumer is forbidden",
         )
+    _check_role(tables)
     group = _check_group(tables, request, now)
     topic = _check_topic(tables, request)
     wanted = _subscription(tables, request, group, call.peer.connection_id)
@@ -189,9 +190,13 @@ def _read_woken(tables: PullTables, request: AnyPull, wanted: Accept, outcome: O
     return _read_warm(tables, request, topic, group, wanted, now, cold_reads, was_held=True)
 
 
-def _check_group(tables: PullTables, request: AnyPull, now: int) -> SubscriptionGroupConfig:
+def _check_role(tables: PullTables) -> None:
+    """Not for pulls that are held: where a master ends its role, they end as if nothing had come."""
     if tables.role.is_slave and not tables.settings.slave_read_enable:
         raise flow_control()
+
+
+def _check_group(tables: PullTables, request: AnyPull, now: int) -> SubscriptionGroupConfig:
     if not tables.settings.broker_permission & PERM_READ:
         raise _forbidden(
             f"the broker[{tables.identity.address}] pulling message is forbidden", FORBIDDEN_BROKER
@@ -440,6 +445,7 @@ class PullFastPath:
         if request.consumer_group not in tables.groups.by_name:
             return None  # it is made on the way, and others have to be notified of it
         try:
+            _check_role(tables)
             group = _check_group(tables, request, now)
             topic = _check_topic(tables, request)
             wanted = _subscription(tables, request, group, connection_id)
