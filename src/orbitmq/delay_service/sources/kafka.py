@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from orbitmq.delay_service.kafka import library, start, stop
+from orbitmq.delay_service.kafka import library, stop
 from orbitmq.delay_service.options import ClusterAt
 from orbitmq.delay_service.rules.forms import split_headers
 from orbitmq.delay_service.rules.intake import Queue, SourceMessage
@@ -70,7 +70,7 @@ class KafkaSource:
                 **self._cluster.kafka,
             )
             try:
-                await start(consumer)
+                await consumer.start()
                 pause = 0.2
                 await self._follow(consumer)
             except (self._kafka.errors.KafkaError, OSError, TimeoutError) as error:

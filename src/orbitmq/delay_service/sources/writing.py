@@ -9,8 +9,8 @@ from zlib import crc32
 
 from orbitmq.client import Message, Producer, TopicNotFound
 from orbitmq.client.sending.queue_choice import queue_of_key
-from orbitmq.delay_service import kafka
 from orbitmq.delay_service.errors import NotSchedulable
+from orbitmq.delay_service.kafka import library, start, stop
 from orbitmq.delay_service.options import ClusterAt
 from orbitmq.delay_service.rules.intake import Queue
 from orbitmq.protocol.names import KEYS, RESERVED_PROPERTIES, SHARDING_KEY, TAGS
@@ -59,7 +59,7 @@ class SourceWriter:
             ]
         try:
             found = await producer.partitions_for(topic)
-        except kafka.library().errors.UnknownTopicOrPartitionError:
+        except library().errors.UnknownTopicOrPartitionError:
             found = None
         if not found:
             raise TopicNotFound(topic)
@@ -141,15 +141,15 @@ class SourceWriter:
         self._starting.clear()
         for producer in found:
             if not isinstance(producer, BaseException):
-                await (producer.close() if isinstance(producer, Producer) else kafka.stop(producer))
+                await (producer.close() if isinstance(producer, Producer) else stop(producer))
 
 
 async def _started(at: ClusterAt) -> Any:
     if at.is_kafka:
-        records = kafka.library().AIOKafkaProducer(
+        records = library().AIOKafkaProducer(
             bootstrap_servers=at.addresses, acks="all", request_timeout_ms=10_000, **at.kafka
         )
-        await kafka.start(records)
+        await start(records)
         return records
     messages = Producer(GROUP, at.addresses, delivery_timeout_ms=10_000, **at.access.options)
     await messages.start()

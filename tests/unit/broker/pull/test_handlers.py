@@ -129,12 +129,13 @@ def test_a_pull_at_the_end_is_held_until_a_fitting_message_comes(broker: RealBro
     assert bodies(resumed(wait)) == [b"new"]
 
 
-@pytest.mark.parametrize(
+both_ways = pytest.mark.parametrize(
     "at_once", [pytest.param(True, marks=compiled_only), False], ids=["from its frame", "by the rules"]
 )
-def test_a_held_pull_gets_nothing_of_a_topic_that_may_not_be_read_any_more(
-    broker: RealBroker, at_once: bool
-) -> None:
+
+
+def held_at_the_end(broker: RealBroker, at_once: bool) -> Any:
+    """A pull that is held behind the only message: from its frame, or by the rules."""
     send(broker)
     broker.broker.topics.note_saved()
     request = pull(queue_offset=1, sys_flag=SUSPEND | SUBSCRIPTION)
@@ -143,6 +144,14 @@ def test_a_held_pull_gets_nothing_of_a_topic_that_may_not_be_read_any_more(
         taken = broker.handle_pulls(encode_command(request.to_command(opaque=1)), PEER, NOW)
         assert taken is not None
         ((_, held),) = taken.results
+    return held
+
+
+@both_ways
+def test_a_held_pull_gets_nothing_of_a_topic_that_may_not_be_read_any_more(
+    broker: RealBroker, at_once: bool
+) -> None:
+    held = held_at_the_end(broker, at_once)
     broker.broker.topics.put(TopicConfig(topic_name="TopicTest", read_queue_nums=4, perm=2), NOW)
     broker.broker.topics.note_saved()
     send(broker)
@@ -273,20 +282,11 @@ def test_units_and_messages_that_are_on_the_disk_only_are_waited_for_in_turn(
     assert resumed(messages).code == ResponseCode.SUCCESS
 
 
-@pytest.mark.parametrize(
-    "at_once", [pytest.param(True, marks=compiled_only), False], ids=["from its frame", "by the rules"]
-)
+@both_ways
 def test_a_held_pull_gets_a_message_though_its_unit_has_left_the_memory(
     broker: RealBroker, at_once: bool
 ) -> None:
-    send(broker)
-    broker.broker.topics.note_saved()
-    request = pull(queue_offset=1, sys_flag=SUSPEND | SUBSCRIPTION)
-    held = broker.handle(request)
-    if at_once:
-        taken = broker.handle_pulls(encode_command(request.to_command(opaque=1)), PEER, NOW)
-        assert taken is not None
-        ((_, held),) = taken.results
+    held = held_at_the_end(broker, at_once)
     send(broker, body=b"written before it is shown")
     (write,) = (task for task in broker.store.periodic_tasks() if task.name == "write queues")
     write.run(NOW)
