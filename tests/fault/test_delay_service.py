@@ -13,7 +13,7 @@ from contextlib import ExitStack
 import pytest
 
 from orbitmq import failpoints
-from orbitmq.delay_service.rules.delivery import Result, Sent
+from orbitmq.delay_service.rules.delivery import Result
 from orbitmq.delay_service.store import keys
 from orbitmq.delay_service.store.records import Kind
 from tests.kit.delay_world import DelayWorld
@@ -40,28 +40,23 @@ class Run(DelayWorld):
     def __init__(self, folder, seed: int, *, power: bool) -> None:
         self.chance = random.Random(seed)
         self.power = power
-        self.flying: list[bytes] = []
         self.may_repeat: Counter[bytes] = Counter()
         """Times that a message was on its way as something broke."""
         self.crashes: Counter[str] = Counter()
         super().__init__(folder, keeps_synced_copy=power)
 
-    def _send(self, lane, batch):
-        ids = [one.key for one in batch]
-        self.flying = ids
+    def _sends(self, lane, batch):
         target = str(lane.target)
         fate = self.down.get(target, Result.SENT)
         stored = fate is Result.SENT or (fate is Result.FAILED and self.chance.random() < 0.5)
         if stored:
             self.sent += [(self.now, target, one) for one in batch]
         if fate is Result.FAILED:
-            self.may_repeat.update(ids)
-        again = self.delivery.done(lane, batch, [Sent(fate, "as told")] * len(batch), self.now)
-        self.sync()
-        self.flying = []
-        if again:
-            self.again[lane.number] = again
-        return len(batch)
+            self.may_repeat.update(self.flying)
+        if self.chance.random() < 0.3:
+            self._order()
+            self.take_in(1)
+        return fate
 
     def broken(self, point: str) -> None:
         self.crashes[point] += 1

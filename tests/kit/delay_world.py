@@ -40,6 +40,8 @@ class DelayWorld:
         """Time, target and message of each send that the target stored."""
         self.down: dict[str, Result] = {}
         """Fate of sends to a target, if they fail."""
+        self.flying: list[bytes] = []
+        """Keys of the batch whose fate is not recorded yet."""
         self.again: dict[int, list[Outgoing]] = {}
         self.copied = -1
         """Number of the last write that the synced copy holds."""
@@ -95,23 +97,45 @@ class DelayWorld:
         count = 0
         for lane in list(self.lanes):
             if lane.number in self.again and lane.paused_until <= self.now:
-                count += self._send(lane, self.again.pop(lane.number))
+                count += self._send(lane, self.again.pop(lane.number), most)
         while (lane := self.lanes.due(self.now)) is not None:
             batch = self.delivery.take(lane, self.now, most)
             if batch:
                 self.sync()
-                count += self._send(lane, batch)
+                count += self._send(lane, batch, most)
         return count
 
-    def _send(self, lane, batch: list[Outgoing]) -> int:
+    def _send(self, lane, batch: list[Outgoing], most: int) -> int:
+        """Sends a batch, and those that are claimed meanwhile."""
+        count = 0
+        while batch:
+            self.flying = [one.key for one in batch]
+            fate = self._sends(lane, batch)
+            ahead = []
+            if self.delivery.may_claim_ahead(lane, self.now):
+                ahead = self.delivery.take(lane, self.now, most)
+                self.sync()
+            again = self.delivery.done(lane, batch, [Sent(fate, "as told")] * len(batch), self.now)
+            self.sync()
+            self.flying = []
+            count += len(batch) if fate is Result.SENT else 0
+            if again:
+                self.again[lane.number] = again
+            batch = ahead
+            lane.busy = bool(again or ahead)
+            if again or lane.failures:
+                self.delivery.release(lane, ahead)
+                lane.busy = bool(again)
+                self.lanes.changed(lane)
+                break
+        return count
+
+    def _sends(self, lane, batch: list[Outgoing]) -> Result:
+        """The fate of a batch."""
         fate = self.down.get(str(lane.target), Result.SENT)
         if fate is Result.SENT:
             self.sent += [(self.now, str(lane.target), one) for one in batch]
-        again = self.delivery.done(lane, batch, [Sent(fate, "as told")] * len(batch), self.now)
-        self.sync()
-        if again:
-            self.again[lane.number] = again
-        return len(batch) if fate is Result.SENT else 0
+        return fate
 
     def run(self, ms: int, step: int = 100) -> None:
         """Time passes."""

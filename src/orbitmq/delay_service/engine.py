@@ -236,12 +236,21 @@ class Engine:
         self._work.set()
 
     async def _send(self, lane: Lane) -> None:
-        """One batch of a lane, until every message of it has its fate."""
+        """Batches of a lane, until every message of them has its fate."""
         target = self._targets[lane.target.cluster]
-        batch = await self._claimed(lane)
+        if self.turn is not None:
+            batch = await self.turn.claimed(lane, self.now)
+        elif not (batch := await self._claimed(lane)):
+            self._free(lane)
         try:
             while batch and self.may_send():
-                results = await target.deliver(lane.target.topic, batch)
+                ahead = self._claim_ahead(lane)
+                try:
+                    results = await target.deliver(lane.target.topic, batch)
+                except BaseException:
+                    if ahead is not None:
+                        ahead.cancel()
+                    raise
                 now = self.now()
                 waiting = len(batch)
                 if self.turn is None:
@@ -250,6 +259,8 @@ class Engine:
                     batch = self.turn.sent(lane, batch, results, now)
                 self._since_reclaim += waiting - len(batch)
                 self.syncer.soon()
+                if ahead is not None:
+                    batch = await self._after(lane, ahead, batch)
                 if batch:
                     if self._stopping:
                         return
@@ -259,15 +270,38 @@ class Engine:
                 log.warning("target %s: %s", lane.target, lane.problem)
 
     async def _claimed(self, lane: Lane) -> list[Outgoing]:
-        """Messages of a lane that leave now; the lane is free if there are none."""
-        if self.turn is not None:
-            return await self.turn.claimed(lane, self.now)
+        """Messages of a lane that leave now."""
         batch = self.delivery.take(lane, self.now())
         if batch:
             await self.syncer.synced()
-        else:
-            lane.busy = False
-            self.lanes.changed(lane)
+        return batch
+
+    def _free(self, lane: Lane) -> None:
+        lane.busy = False
+        self.lanes.changed(lane)
+
+    def _claim_ahead(self, lane: Lane) -> asyncio.Task[list[Outgoing]] | None:
+        """Claims the next batch while this one is sent, if it is due and no other target waits for a turn."""
+        if (
+            self.turn is None
+            and not self._stopping
+            and len(self._sending) < LANES_AT_ONCE
+            and self.delivery.may_claim_ahead(lane, self.now())
+        ):
+            return asyncio.create_task(self._claimed(lane), name=f"claim ahead for {lane.target}")
+        return None
+
+    async def _after(
+        self, lane: Lane, ahead: asyncio.Task[list[Outgoing]], again: list[Outgoing]
+    ) -> list[Outgoing]:
+        """The batch that follows: what is to be sent again, or the one that was claimed ahead."""
+        lane.busy = True
+        batch = await ahead
+        if again or lane.failures or self._stopping:
+            self.delivery.release(lane, batch)
+            batch = again
+        if not batch:
+            self._free(lane)
         return batch
 
     def may_send(self) -> bool:

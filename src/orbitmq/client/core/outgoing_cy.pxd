@@ -18,3 +18,5 @@ cdef class Message:
 
 
 cpdef bytes encoded_properties(Message message, str unique_id, object more=*)
+cdef bint _are_plain(object properties)
+cdef bytes _encoded_plain(Message message, str unique_id)

@@ -155,7 +155,6 @@ class Message:
             and type(self.flag) is int
             and -(2**31) <= self.flag < 2**31
             and (self.wait_store_ok is True or self.wait_store_ok is False)
-            and not self._properties
             and self.delay_ms is None
             and self.deliver_at_ms is None
             and self.lite_topic is None
@@ -164,7 +163,7 @@ class Message:
         for key in self.keys:
             if type(key) is not str or not key.isprintable() or KEY_SEPARATOR in key:
                 return False
-        return True
+        return not self._properties or _are_plain(self._properties)
 
     def _check_each(self) -> None:
         if not isinstance(self.topic, str):
@@ -353,11 +352,27 @@ def _listed(keys: str | Iterable[str]) -> tuple[str, ...]:
         raise IllegalMessage(f"Message: keys has to be a text or several, not {shown(keys)}") from None
 
 
+def _are_plain(properties: Mapping[str, str]) -> bool:
+    """True for properties that can travel as they are, as nearly all can."""
+    if type(properties) is not dict or not RESERVED_PROPERTIES.isdisjoint(properties):
+        return False
+    for name, value in properties.items():
+        if not (
+            type(name) is str
+            and type(value) is str
+            and name
+            and value
+            and name.isprintable()
+            and value.isprintable()
+        ):
+            return False
+    return True
+
+
 def encoded_properties(message: Message, unique_id: str, more: Mapping[str, str] | None = None) -> bytes:
     """Everything that travels beside the body; `more` comes from the client itself. Raises IllegalMessage."""
     if not (
-        message._properties
-        or more
+        more
         or message.delay_level
         or message.delay_ms is not None
         or message.deliver_at_ms is not None
@@ -375,13 +390,16 @@ def encoded_properties(message: Message, unique_id: str, more: Mapping[str, str]
 
 
 def _encoded_plain(message: Message, unique_id: str) -> bytes:
-    """The same for a message with no properties but those of its fields: what nearly all are."""
+    """The same for a message without rare fields, which nearly all are; its properties have been checked."""
     wait = "true" if message.wait_store_ok else "false"
-    if not (message.keys or message.tags or message.sharding_key):
+    own = message._properties
+    if not (own or message.keys or message.tags or message.sharding_key):
         return f"UNIQ_KEY\x01{unique_id}\x02WAIT\x01{wait}\x02".encode()
     text, count = "", 0
+    if own:
+        text, count = "".join([f"{name}\x01{value}\x02" for name, value in own.items()]), len(own)
     if message.keys:
-        text, count = f"{KEYS}\x01{KEY_SEPARATOR.join(message.keys)}\x02", 1
+        text, count = f"{text}{KEYS}\x01{KEY_SEPARATOR.join(message.keys)}\x02", count + 1
     if message.tags:
         text, count = f"{text}{TAGS}\x01{message.tags}\x02", count + 1
     if message.sharding_key:

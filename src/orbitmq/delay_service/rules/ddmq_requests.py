@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -120,8 +120,8 @@ def cancelled_id(request: DelayRequest, inner_topics: int) -> DdmqId:
     return id
 
 
-def new_id(request: DelayRequest, uuid: str, now_s: int) -> DdmqId:
-    """The id of a message to be added; `uuid` is for a sender that gave none. Raises RequestRefused."""
+def new_id(request: DelayRequest, new_uuid: Callable[[], str], now_s: int) -> DdmqId:
+    """The id of a message to be added; `new_uuid` is for a sender that gave none. Raises RequestRefused."""
     if not MIN_SECOND <= request.timestamp <= now_s + MAX_DAYS * 86_400:
         raise RequestRefused(
             Code.TIMESTAMP, f"timestamp: {request.timestamp} is no second up to {MAX_DAYS} days from now"
@@ -140,7 +140,7 @@ def new_id(request: DelayRequest, uuid: str, now_s: int) -> DdmqId:
         raise RequestRefused(Code.BASE, f"interval: {request.interval} is less than {MIN_BASE}")
     if max(request.times, request.interval) > MAX_INT:
         raise RequestRefused(Code.ILLEGAL, f"times and interval are {MAX_INT} at most")
-    name = request.uuid.strip() or uuid
+    name = request.uuid.strip() or new_uuid()
     if len(name) > MAX_UUID or not name.isprintable():
         raise RequestRefused(Code.ILLEGAL, f"uuid: {shown(name)} is no name of {MAX_UUID} characters")
     expire = min(request.expire, 9_999_999_999) if is_loop else request.timestamp + KEPT_SECONDS

@@ -19,7 +19,7 @@ from orbitmq.delay_service.rules import ddmq
 from orbitmq.delay_service.rules.forms import with_properties
 from orbitmq.delay_service.rules.lanes import Lane, Lanes
 from orbitmq.delay_service.rules.repeats import Time, caught_up, following
-from orbitmq.delay_service.rules.targets import Known
+from orbitmq.delay_service.rules.targets import WEBHOOK, Known
 from orbitmq.delay_service.store import keys
 from orbitmq.delay_service.store.records import Content, Kind, NameEntry, Pending, encode
 from orbitmq.delay_service.store.store import Changes, DelayStore
@@ -138,8 +138,8 @@ class Delivery:
                     last_taken = max(last_taken, found.key)
         for one in batch:
             one.may_be_stored = one.key <= lane.may_be_sent
-        # What may have been sent before the start stays claimed until it has been sent again.
-        claim = max(last_taken, lane.may_be_sent)
+        # What is on its way stays claimed, and what may have been sent before the start.
+        claim = max(last_taken, lane.may_be_sent, *lane.on_the_way)
         if last_taken > lane.may_be_sent:
             lane.may_be_sent = b""
         if batch:
@@ -273,13 +273,14 @@ class Delivery:
         """The messages to be sent again by this instance, and the fates that all instances have to know."""
         again: list[Outgoing] = []
         settled: list[tuple[Outgoing, Sent]] = []
+        target = str(lane.target)
         changes = self._store.changes()
         for one, sent in zip(batch, results, strict=True):
             one.may_be_stored |= sent.result is Result.FAILED
             if sent.result in AGAIN or (one.kind == Kind.DEAD and self._keep_letter(one, sent, changes)):
                 again.append(one)
             else:
-                self._count(lane, one, sent, now)
+                self._count(target, one, sent, now)
                 settled.append((one, sent))
         if changes:
             self._store.write(changes)
@@ -324,6 +325,7 @@ class Delivery:
         added: list[bytes] = []
         again: list[Outgoing] = []
         gone: list[bytes] = []
+        target = str(lane.target)
         names = self._entries(batch)
         for one, sent in zip(batch, results, strict=True):
             one.may_be_stored |= sent.result is Result.FAILED
@@ -331,7 +333,7 @@ class Delivery:
                 again.append(one)
                 continue
             gone.append(one.key)
-            self._count(lane, one, sent, now)
+            self._count(target, one, sent, now)
             if sent.result is Result.SENT:
                 self._sent(one, names, changes, added, now)
             else:
@@ -345,16 +347,28 @@ class Delivery:
         lane.on_the_way.difference_update(gone)
         self._pace(lane, results, now)
         if not any(one.may_be_stored for one in again):
-            # Nobody has them: they wait in the store, where they can be moved and cancelled.
-            lane.on_the_way.difference_update(one.key for one in again)
-            waiting = [one.key for one in again] + ([] if lane.head is None else [lane.head])
-            lane.head = min(waiting, default=None)
+            self.release(lane, again)
             again = []
         lane.busy = bool(again)
         for key in added:
             self._lanes.added(key)
         self._lanes.changed(lane)
         return again
+
+    def may_claim_ahead(self, lane: Lane, now: int) -> bool:
+        """True if more is due than one batch holds: the next one may be taken while it is sent.
+
+        Of web addresses each message is a request of its own, so that nothing is won.
+        """
+        if lane.head is None or lane.failures or lane.may_be_sent or lane.target.cluster == WEBHOOK:
+            return False
+        return keys.due_of(lane.head) <= now
+
+    def release(self, lane: Lane, batch: Sequence[Outgoing]) -> None:
+        """Nobody has these messages: they wait in the store, where they can be moved and cancelled."""
+        left = [one.key for one in batch]
+        lane.on_the_way.difference_update(left)
+        self.put_back(lane, left)
 
     def _keep_letter(self, one: Outgoing, sent: Sent, changes: Changes) -> bool:
         """True for a dead letter that is to be tried again: as it is where its topic is missing; in a
@@ -384,8 +398,7 @@ class Delivery:
         entries = (self._store.read_entry(v) for v in self._store.get_many(wanted) if v is not None)
         return {entry.key: entry for entry in entries}
 
-    def _count(self, lane: Lane, one: Outgoing, sent: Sent, now: int) -> None:
-        target = str(lane.target)
+    def _count(self, target: str, one: Outgoing, sent: Sent, now: int) -> None:
         if sent.result is not Result.SENT:
             if one.kind == Kind.REPLY:
                 self.counts.replies_lost += 1

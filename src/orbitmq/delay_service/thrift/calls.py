@@ -118,7 +118,7 @@ class Calls:
             topic, queue = way_of(self._known, self._cluster, "", queue, topic)
             await writer.write(self._cluster, topic, control, b"c", queue=queue)
             return request.id
-        id = new_id(request, str(uuid.uuid1()), engine.now() // 1000)
+        id = new_id(request, _new_uuid, engine.now() // 1000)
         control = {
             "delay.action": "schedule",
             "delay.topic": str(target) if target.cluster != WEBHOOK else target.topic,
@@ -195,6 +195,10 @@ def _seconds(timeout_ms: int | None) -> float:
     if timeout_ms is None or timeout_ms <= 0:
         return LONGEST_SECONDS
     return min(timeout_ms / 1000, LONGEST_SECONDS)
+
+
+def _new_uuid() -> str:
+    return str(uuid.uuid1())
 
 
 def _texts(properties: dict[str, str] | None) -> dict[str, str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import thriftpy2
 from thriftpy2.protocol.compact import TCompactProtocol
 from thriftpy2.thrift import TApplicationException, TMessageType
-from thriftpy2.transport.memory import TMemoryBuffer
 
 from orbitmq.delay_service.thrift.bounds import MalformedCall, Walk
 
@@ -40,7 +40,7 @@ def read_call(frame: bytes) -> Call:
         return Call(method, number)
     try:
         walk.arguments()
-        protocol = TCompactProtocol(TMemoryBuffer(frame), strict_decode=True)
+        protocol = TCompactProtocol(BytesIO(frame), strict_decode=True)
         protocol.read_message_begin()
         arguments = getattr(SERVICE, f"{method}_args")()
         arguments.read(protocol)
@@ -66,10 +66,10 @@ def error_frame(call: Call, kind: int, reason: str) -> bytes:
 
 
 def _frame(call: Call, kind: int, content: Any) -> bytes:
-    buffer = TMemoryBuffer()
+    buffer = BytesIO()
     protocol = TCompactProtocol(buffer)
     protocol.write_message_begin(call.method, kind, call.number)
     protocol.write_struct(content)
     protocol.write_message_end()
-    data: bytes = buffer.getvalue()
+    data = buffer.getvalue()
     return len(data).to_bytes(4, "big") + data

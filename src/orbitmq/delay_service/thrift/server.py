@@ -125,18 +125,22 @@ class ThriftServer:
         task: asyncio.Task[None],
     ) -> None:
         """Answers calls until the connection ends, or does not keep to the rules."""
-        while not self._calls.stopping:
-            async with asyncio.timeout(IDLE_SECONDS):
+        # One timeout for all steps: a new one for each costs more than reading a small call.
+        async with asyncio.timeout(None) as limit:
+            while not self._calls.stopping:
+                _allow(limit, IDLE_SECONDS)
                 first = await reader.readexactly(1)
-            async with asyncio.timeout(FRAME_SECONDS):
+                _allow(limit, FRAME_SECONDS)
                 length = int.from_bytes(first + await reader.readexactly(3), "big")
-            if not 0 < length <= MAX_FRAME:
-                raise MalformedCall(f"a frame of {length} bytes: {MAX_FRAME} are the limit")
-            if length <= LARGE_FRAME:
-                await self._answer(reader, writer, length, task)
-            else:
-                async with self._large_of[peer], self._large:
-                    await self._answer(reader, writer, length, task)
+                if not 0 < length <= MAX_FRAME:
+                    raise MalformedCall(f"a frame of {length} bytes: {MAX_FRAME} are the limit")
+                if length <= LARGE_FRAME:
+                    await self._answer(reader, writer, length, task, limit)
+                else:
+                    _allow(limit, None)
+                    async with self._large_of[peer], self._large:
+                        _allow(limit, FRAME_SECONDS)
+                        await self._answer(reader, writer, length, task, limit)
 
     async def _answer(
         self,
@@ -144,13 +148,19 @@ class ThriftServer:
         writer: asyncio.StreamWriter,
         length: int,
         task: asyncio.Task[None],
+        limit: asyncio.Timeout,
     ) -> None:
         from orbitmq.delay_service.thrift.codec import read_call
 
-        async with asyncio.timeout(FRAME_SECONDS):
-            frame = await reader.readexactly(length)
+        frame = await reader.readexactly(length)
+        _allow(limit, None)
         self._tasks[task] = True
         writer.write(await self._calls.carry_out(read_call(frame)))
-        async with asyncio.timeout(FRAME_SECONDS):
-            await writer.drain()
+        _allow(limit, FRAME_SECONDS)
+        await writer.drain()
         self._tasks[task] = False
+
+
+def _allow(limit: asyncio.Timeout, seconds: float | None) -> None:
+    """The next step may take so long; None: as long as it takes."""
+    limit.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import types
 
 import pytest
 
 from orbitmq.client.core.errors import IllegalMessage
 from orbitmq.client.core.outgoing_cy import Message, encoded_properties
+from orbitmq.protocol.records.properties import encode_properties
 
 EVERYTHING = {
     "tags": "t",
@@ -52,6 +54,31 @@ def test_a_property_may_be_added_to_a_message_without_any() -> None:
     message = Message("T", b"x")
     message.properties["a"] = "b"  # type: ignore[index]
     assert encoded_properties(message, "U").startswith(b"a\x01b\x02")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"properties": {"a": "b", "\u4e2d": "c d"}, "keys": ("k", "l"), "tags": "t", "sharding_key": "s"},
+        {"properties": {"a": "line\nanother"}, "wait_store_ok": False},
+        {"properties": {"a": "\x01"}, "keys": ("k",)},
+        {"properties": types.MappingProxyType({"a": "b"})},
+        {"properties": {"a": "b"}, "delay_ms": 5},
+        {"tags": "t"},
+    ],
+)
+def test_plain_messages_are_encoded_as_all_others(given: dict[str, object]) -> None:
+    message = Message("T", b"x", **given)  # type: ignore[arg-type]
+    assert encoded_properties(message, "U") == encode_properties(message.wire_properties("U"))
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [{"TAGS": "t"}, {"a": ""}, {"": "a"}, {"a": 1}, {1: "a"}, {"a": "b\x02"}, {"a\x01": "b"}, ["a"]],
+)
+def test_properties_that_cannot_travel_are_refused(properties: object) -> None:
+    with pytest.raises(IllegalMessage):
+        Message("T", b"x", properties=properties)  # type: ignore[arg-type]
 
 
 def test_a_message_may_be_derived_from() -> None:

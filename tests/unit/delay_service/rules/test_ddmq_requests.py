@@ -21,6 +21,10 @@ LOOP = replace(PLAIN, type=3, times=5, expire=NOW + 600, interval=3)
 POWERS = replace(LOOP, type=4, interval=2)
 
 
+def never():
+    raise AssertionError("the sender gave a uuid")
+
+
 def refused(check, *given):
     with pytest.raises(RequestRefused) as caught:
         check(*given)
@@ -86,22 +90,22 @@ def test_an_id_is_cancelled_by_its_name():
     ],
 )
 def test_times_that_are_refused(request_, code):
-    assert refused(new_id, request_, UUID, NOW) is code
+    assert refused(new_id, request_, never, NOW) is code
 
 
 def test_an_earlier_check_wins():
-    assert refused(new_id, replace(LOOP, timestamp=0, type=7, times=0), UUID, NOW) is Code.TIMESTAMP
-    assert refused(new_id, replace(LOOP, times=0, expire=0, interval=0), UUID, NOW) is Code.TIMES
+    assert refused(new_id, replace(LOOP, timestamp=0, type=7, times=0), never, NOW) is Code.TIMESTAMP
+    assert refused(new_id, replace(LOOP, times=0, expire=0, interval=0), never, NOW) is Code.TIMES
 
 
 def test_ids_have_ddmqs_form():
-    assert str(new_id(PLAIN, "other", NOW)) == f"1800000060-2-1800172860-0-0-0-0-{UUID}"
-    assert str(new_id(LOOP, "other", NOW)) == f"1800000060-3-1800000600-5-0-3-0-{UUID}"
-    assert new_id(replace(POWERS, uuid=""), UUID, NOW).uuid == UUID
+    assert str(new_id(PLAIN, never, NOW)) == f"1800000060-2-1800172860-0-0-0-0-{UUID}"
+    assert str(new_id(LOOP, never, NOW)) == f"1800000060-3-1800000600-5-0-3-0-{UUID}"
+    assert new_id(replace(POWERS, uuid=""), lambda: UUID, NOW).uuid == UUID
     past = replace(PLAIN, timestamp=1_000_000_000)
-    assert new_id(past, UUID, NOW).second == 1_000_000_000
+    assert new_id(past, never, NOW).second == 1_000_000_000
     last = replace(PLAIN, timestamp=NOW + 62 * 86_400)
-    assert cancelled_id(replace(PLAIN, id=str(new_id(last, UUID, NOW))), 1).second == last.timestamp
+    assert cancelled_id(replace(PLAIN, id=str(new_id(last, never, NOW))), 1).second == last.timestamp
 
 
 def test_other_actions_are_refused():

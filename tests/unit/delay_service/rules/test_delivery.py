@@ -195,6 +195,44 @@ def test_after_a_crash_what_may_have_left_leaves_again_and_is_not_cancelled(worl
     assert world.outcomes() == [("n", "too-late"), ("far", "cancelled")]
 
 
+def test_a_batch_that_is_claimed_ahead_leaves_the_one_before_it_claimed(world):
+    for name, after in (("second", "2s"), ("third", "3s")):
+        world.send(name.encode(), topic="t", after=after, id=name)
+    world.take_in()
+    world.now += 5000
+    lane = world.lanes.due(world.now)
+    assert len(world.delivery.take(lane, world.now, 1)) == 1
+    assert world.delivery.may_claim_ahead(lane, world.now)
+    world.send(b"first", topic="t", at=world.now - 4000, id="first")
+    world.take_in()
+    (ahead,) = world.delivery.take(lane, world.now, 1)
+    assert ahead.pending.name == "first"
+    world.crash()
+    world.open()
+    for name in ("first", "second", "third"):
+        world.send(action="cancel", id=name, reply="replies")
+    world.run(100)
+    assert world.outcomes() == [("first", "too-late"), ("second", "too-late"), ("third", "cancelled")]
+    assert world.bodies("main/t") == [b"first", b"second"]
+
+
+def test_a_batch_that_was_claimed_ahead_of_a_failure_waits_in_the_store(world):
+    for n in range(4):
+        world.send(b"%d" % n, topic="t", after="1s", id=f"{n}")
+    world.take_in()
+    world.down["main/t"] = Result.FAILED
+    world.now += 1000
+    world.deliver(most=2)
+    (lane,) = world.lanes
+    assert not world.delivery.may_claim_ahead(lane, world.now)
+    for n in (1, 2):
+        world.send(action="cancel", id=f"{n}", reply="replies")
+    world.down.clear()
+    world.run(1000)
+    assert world.bodies("main/t") == [b"0", b"1", b"3"]
+    assert world.outcomes() == [("1", "too-late"), ("2", "cancelled")]
+
+
 def test_form_of_ddmq_moves_on_with_each_time(world):
     from orbitmq.delay_service.rules import ddmq
     from orbitmq.delay_service.rules.intake import SourceMessage
