@@ -144,6 +144,9 @@ class MemoryStore:
     def max_offset(self, topic: str, queue_id: int) -> int:
         return self.visible.get((topic, queue_id), self.queue_end(topic, queue_id))
 
+    def ends(self, topic: str) -> dict[int, int]:
+        return {queue_id: self.max_offset(topic, queue_id) for queue_id in self.queue_ids(topic)}
+
     def queue_ids(self, topic: str) -> list[int]:
         return sorted(queue_id for name, queue_id in self.queues if name == topic)
 

@@ -45,6 +45,7 @@ BESIDE_THE_CLASS = {
     ("CONTROLLER_GET_REPLICA_INFO", "orbitmqOnlyInSync"),
     ("CONTROLLER_GET_REPLICA_INFO", "orbitmqWaitMs"),
     ("GET_TOPIC_STATS_INFO", "orbitmqNewest"),
+    ("GET_TOPIC_STATS_INFO", "orbitmqOnlyEnds"),
     ("GET_TOPIC_STATS_INFO", "orbitmqLeftOut"),
     ("QUERY_MESSAGE", "_UNIQUE_KEY_QUERY"),
     ("HEART_BEAT", "IS_SUPPORT_HEART_BEAT_V2"),

@@ -220,6 +220,11 @@ class MessageStore:
         """The queue offset behind the last message that readers see; 0 for a queue that does not exist."""
         return self.lookup.max_offset(topic, queue_id)
 
+    def ends(self, topic: str) -> dict[int, int]:
+        """The queue offset behind the last message that readers see, for each queue that there is."""
+        queues = self._queues.by_topic.get(topic, {})
+        return {queue_id: self.arrivals.end(queue) for queue_id, queue in queues.items()}
+
     def queue_end(self, topic: str, queue_id: int) -> int:
         """The queue offset behind the last message, visible or not; 0 for a queue that does not exist."""
         queue = self._queues.find(topic, queue_id)

@@ -25,7 +25,7 @@ from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.handling.saving import after_saving
 from orbitmq.protocol.bodies.group import GroupList
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.bodies.stats import TopicOffset, TopicStatsTable
+from orbitmq.protocol.bodies.stats import TopicOffset, TopicStatsTable, pack_ends
 from orbitmq.protocol.bodies.topic import (
     TopicConfig,
     TopicConfigAndMappingSerializeWrapper,
@@ -260,11 +260,17 @@ def get_system_topic_list(tables: TopicTables, call: Call[GetSystemTopicListFrom
 
 @handlers(GetTopicStatsInfo)
 def get_topic_stats_info(tables: TopicTables, call: Call[GetTopicStatsInfo], now: int) -> Result:
-    """Range and last store time of every queue of a topic, or of those with the newest messages."""
+    """Range and last store time of every queue of a topic, or of those with the newest messages, or only
+    where each queue ends.
+    """
     topic, newest = call.request.topic, call.request.newest
     config = tables.topics.require(topic)
     name, tps = tables.identity.name, tables.stats.put_tps(topic)
     queue_ids: Sequence[int] = range(max(config.write_queue_nums, config.read_queue_nums))
+    if call.request.only_ends:
+        ends = tables.store.ends(topic)
+        packed = pack_ends([ends.get(queue_id, 0) for queue_id in queue_ids])
+        return TopicStatsReply(body=TopicStatsTable(topic_put_tps=tps, ends=packed))
     if newest is not None:
         queue_ids = [one for one in tables.store.queue_ids(topic) if one in queue_ids]
     search = tables.store.search([(topic, queue_id) for queue_id in queue_ids])

@@ -73,6 +73,8 @@ class GetTopicStatsInfo(Request[TopicStatsReply]):
     topic: str
     newest: int | None = wire("orbitmqNewest", default=None)
     """Gives so many queues: those with the newest messages. Apache's brokers give all, empty ones as well."""
+    only_ends: bool | None = wire("orbitmqOnlyEnds", default=None)
+    """Gives the `ends` in place of the table. Apache's brokers give the table."""
 
 
 @request(215)

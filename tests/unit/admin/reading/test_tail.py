@@ -6,6 +6,7 @@ from orbitmq import Admin, Message, Producer
 from orbitmq.admin.reading import tail as module
 from orbitmq.admin.reading.selection import Selection
 from orbitmq.admin.reading.tail import Look, tail
+from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import TopicNotExist
 from orbitmq.testing import LocalBroker
 
@@ -68,6 +69,21 @@ async def test_what_is_too_much_is_counted_and_the_newest_is_shown(
     await producer.send_all([Message("flood", b"x" * 100) for _ in range(5)])
     bodies, _, left_out = await seen(looks, 5)
     assert len(bodies) + left_out == 5
+
+
+async def test_of_too_many_queues_with_news_some_are_read(
+    admin: Admin, broker: LocalBroker, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("wide", 100_000)
+    monkeypatch.setattr(module, "READ_AT_ONCE", 8)
+    looks = tail(admin, "wide", Selection(), 100, 0.02)
+    await anext(looks)
+    for queue_id in range(60_000, 60_020):
+        await producer.send(Message("wide", str(queue_id)), queue=MessageQueue("wide", "broker-a", queue_id))
+    bodies, count, left_out = await seen(looks, 20)
+    assert count == 20
+    assert len(bodies) + left_out == 20
+    assert bodies
 
 
 async def test_bodies_above_the_maximum_are_counted_where_a_text_is_looked_for(

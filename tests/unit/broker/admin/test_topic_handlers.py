@@ -3,6 +3,7 @@ import pytest
 from orbitmq.broker.admin.topic_handlers import CONFIGS_PER_TURN, TEXTS_PER_TURN
 from orbitmq.handling.call import Saved, Wait
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.stats import unpack_ends
 from orbitmq.protocol.bodies.topic import (
     CreateTopicListRequestBody,
     DeleteTopicListRequestBody,
@@ -169,6 +170,16 @@ def test_the_queues_with_the_newest_messages() -> None:
     assert [queue.queue_id for queue in reply.body.offset_table] == [5, 7]
     assert (reply.body.offset_table[MessageQueue("T", "broker-a", 5)].max_offset, reply.left_out) == (2, 1)
     assert world.ask(GetTopicStatsInfo("T")).left_out is None
+
+
+def test_where_every_queue_ends() -> None:
+    world = World()
+    world.ask(update("T", 4))
+    for queue_id in (2, 0, 2):
+        world.put("T", queue_id, 1)
+    body = world.ask(GetTopicStatsInfo("T", only_ends=True)).body
+    assert (body.offset_table, unpack_ends(body.ends or b"")) == ({}, (1, 0, 2, 0))
+    assert world.ask(GetTopicStatsInfo("T")).body.ends is None
 
 
 def test_an_unknown_topic_has_no_config() -> None:
