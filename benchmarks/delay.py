@@ -2,14 +2,16 @@
 
     python -m benchmarks.delay                  200,000 messages, some minutes
     python -m benchmarks.delay --messages 20000000
-    python -m benchmarks.delay --waiting 20000000    while so many wait, in a store that is filled directly
+    python -m benchmarks.delay --waiting 1000 20000000    while so many wait; stores are filled directly
 
+With --waiting, the broker's own timers are measured as well, and a table for the guide is printed at the end.
 Broker, service and measurement share the machine. Bodies have 200 bytes.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import signal
@@ -17,12 +19,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from orbitmq import sync
-from orbitmq.client import Message
+from orbitmq.client import Message, Producer, ReceivedMessage
 from orbitmq.client.delays import DelayClient, DelayUnavailable
 from orbitmq.delay_service.rules.delivery import Delivery, Result, Sent
 from orbitmq.delay_service.rules.intake import CLUSTER_PREFIX, Intake, Queue, SourceMessage
@@ -32,6 +34,7 @@ from orbitmq.delay_service.rules.targets import Known, Target
 from orbitmq.delay_service.store import keys
 from orbitmq.delay_service.store.records import Content, NameEntry, Pending, encode
 from orbitmq.delay_service.store.store import DelayStore
+from orbitmq.protocol.names import TIMER_DELIVER_MS
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing import LocalBroker
 
@@ -40,6 +43,10 @@ SOURCE = "orbitmq_delay"
 START_SECONDS = 600
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+ACTIONS = 50_000
+"""Moves, and cancels, of one run."""
+TIMERS_AHEAD_MS = 30_000
+"""Timers are sent one by one: all of them have to be there before the first is due."""
 UNDER_WAY = ("rocksdb.compaction-pending", "rocksdb.num-running-compactions")
 
 
@@ -137,6 +144,25 @@ def percentile(values: list[int], share: float) -> int:
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
+Rows = Sequence[tuple[str, str]]
+"""Titles of rows, and their texts with the names of figures in braces."""
+LATENESS = "{lateness_p50_ms:,} ms, {lateness_p99_ms:,} ms; {early} early"
+
+
+def table(rows: Rows, columns: Mapping[str, Mapping[str, Any]]) -> str:
+    """Columns of figures by their titles, as a table in Markdown. Cells without figures are empty."""
+    lines = [["", *columns], ["---"] * (1 + len(columns))]
+    for title, text in rows:
+        cells = []
+        for figures in columns.values():
+            try:
+                cells.append(text.format_map(figures))
+            except KeyError:
+                cells.append("")
+        lines.append([title, *cells])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 class Figures(dict[str, Any]):
     """Figures by name. Each is shown on stderr as soon as it is known: a run of millions takes its time."""
 
@@ -150,6 +176,12 @@ class Figures(dict[str, Any]):
             self[name] = value
 
 
+def make_topics(broker: LocalBroker) -> None:
+    """Makes all topics of a run."""
+    for topic in (SOURCE, "orbitmq_delay_dead", "bench", "late", "overdue"):
+        broker.create_topic(topic, queues=1 if topic in {"late", "overdue"} else 4)
+
+
 def through_a_broker(number: int, per_second: int) -> dict[str, Any]:
     """The figures of a service beside a broker."""
     found = Figures(messages=number)
@@ -159,8 +191,7 @@ def through_a_broker(number: int, per_second: int) -> dict[str, Any]:
         sync.Producer("bench", broker.namesrv) as producer,
         Service(Path(folder), f"rocketmq://{broker.namesrv}") as service,
     ):
-        for topic in (SOURCE, "orbitmq_delay_dead", "bench", "late"):
-            broker.create_topic(topic, queues=4 if topic != "late" else 1)
+        make_topics(broker)
         due = now_ms() + 20 * HOUR_MS
         producer.send_all(orders(number, topic="bench", at=due, id="m{n}"))
         service.start()
@@ -169,7 +200,7 @@ def through_a_broker(number: int, per_second: int) -> dict[str, Any]:
         found["store_bytes_per_message"] = round((service.stats() or {})["store_bytes"] / number)
         service.end(signal.SIGKILL)
         found["open_after_kill_seconds"] = round(service.start(), 2)
-        found.add(lateness(broker, producer, per_second))
+        found.add(lateness_of_orders(broker, producer, per_second))
         cancels = min(number, 100_000)
         producer.send_all(cancel_orders(cancels))
         found["cancels_per_second"] = round(rate(lambda: count(service, "cancelled"), cancels))
@@ -196,8 +227,7 @@ def with_many_waiting(number: int, due: int, per_second: int) -> dict[str, Any]:
         sync.Producer("bench", broker.namesrv) as producer,
         Service(Path(folder), f"rocketmq://{broker.namesrv}") as service,
     ):
-        for topic in (SOURCE, "orbitmq_delay_dead", "bench", "late", "overdue"):
-            broker.create_topic(topic, queues=1 if topic in {"late", "overdue"} else 4)
+        make_topics(broker)
         began = time.monotonic()
         bytes_of_messages = fill(Path(folder), number, due)
         found["filled_per_second"] = round((number + due) / (time.monotonic() - began))
@@ -206,19 +236,48 @@ def with_many_waiting(number: int, due: int, per_second: int) -> dict[str, Any]:
         found["processor_us_per_delivery"] = round(service.processor_seconds * 1e6 / due, 1)
         found["of_it_flushes_and_compactions_us"] = round(service.background_seconds * 1e6 / due, 1)
         found["memory_mb"] = service.memory_mb
-        found["store_bytes_to_message_bytes"] = round(
-            (service.stats() or {})["store_bytes"] / bytes_of_messages, 2
-        )
-        found.add(lateness(broker, producer, per_second))
-        actions = min(number, 50_000)
-        producer.send_all(move_orders(actions))
-        found["moves_per_second"] = round(rate(lambda: count(service, "moved"), actions))
-        producer.send_all(cancel_orders(actions))
-        found["cancels_per_second"] = round(rate(lambda: count(service, "cancelled"), actions))
+        if number > due:
+            found["store_bytes_to_message_bytes"] = round(
+                (service.stats() or {})["store_bytes"] / bytes_of_messages, 2
+            )
+        found.add(lateness_of_orders(broker, producer, per_second))
+        if number >= ACTIONS:
+            producer.send_all(move_orders(ACTIONS))
+            found["moves_per_second"] = round(rate(lambda: count(service, "moved"), ACTIONS))
+            producer.send_all(cancel_orders(ACTIONS))
+            found["cancels_per_second"] = round(rate(lambda: count(service, "cancelled"), ACTIONS))
         found["memory_at_the_end_mb"] = service.memory_mb
         found.add(start_after_kill(broker, producer, service))
         service.end()
     return found
+
+
+def timers(due: int, per_second: int) -> dict[str, Any]:
+    """The figures of the broker's own timers. `due` of them are due at the same time."""
+    found = Figures()
+    with LocalBroker(own_process=True, mappedFileSizeCommitLog=str(256 << 20)) as broker:
+        make_topics(broker)
+
+        def send(topic: str, times: Iterable[int]) -> None:
+            asyncio.run(submit(broker.namesrv, (Message(topic, BODY, deliver_at_ms=at) for at in times)))
+
+        found.add(lateness(broker, lambda times: send("late", times), per_second, TIMERS_AHEAD_MS))
+        at = now_ms() + TIMERS_AHEAD_MS
+        began = time.monotonic()
+        send("overdue", (at for _ in range(due)))
+        found["taken_in_per_second"] = round(due / (time.monotonic() - began))
+        found["burst_sent_ahead_ms"] = at - now_ms()
+        stored = sorted(one.store_timestamp_ms for one in read(broker, "overdue", due))
+        found["delivered_per_second"] = round(due * 1000 / max(stored[-1] - stored[0], 1))
+    return found
+
+
+async def submit(namesrv: str, messages: Iterable[Message]) -> None:
+    """Sends messages that no batch takes, many at a time."""
+    async with Producer("bench", namesrv) as producer:
+        for one in messages:
+            await producer.submit(one)
+        await producer.flush()
 
 
 def start_after_kill(
@@ -232,11 +291,7 @@ def start_after_kill(
     time.sleep(4)
     began = time.monotonic()
     found = {"open_after_kill_seconds": round(service.start(), 2)}
-    with sync.PullConsumer("bench", broker.namesrv) as consumer:
-        (queue,) = consumer.queues("overdue")
-        offset = 0
-        while offset < number:
-            offset = consumer.pull(queue, offset, wait_ms=1000).next_offset
+    read(broker, "overdue", number)
     found["overdue_delivered_seconds"] = round(time.monotonic() - began, 2)
     return found
 
@@ -302,30 +357,43 @@ def rate(done: Callable[[], int], number: int) -> float:
     """How many in a second, from the first that is seen to the last; 0 if none was left at the first look."""
     wait(lambda: done() > 0, 300, 0.02)
     began, first = time.monotonic(), done()
-    wait(lambda: done() >= number, 3600)
+    wait(lambda: done() >= number, 3600, 0.05)
     return (number - first) / max(time.monotonic() - began, 0.001)
 
 
-def lateness(broker: LocalBroker, producer: sync.Producer, per_second: int) -> dict[str, Any]:
-    """Lateness by the target's store time, while so many are due in each of ten seconds."""
-    begin = now_ms() + 8000
-    number = per_second * 10
-    messages = (
-        Message(
-            SOURCE, BODY, properties={"delay.topic": "late", "delay.at": str(begin + n * 1000 // per_second)}
-        )
-        for n in range(number)
-    )
-    producer.send_all(messages)
-    ahead = begin - now_ms()
-    late: list[int] = []
+def read(broker: LocalBroker, topic: str, number: int) -> Iterator[ReceivedMessage]:
+    """So many messages of a topic with one queue, as they come."""
     with sync.PullConsumer("bench", broker.namesrv) as consumer:
-        (queue,) = consumer.queues("late")
+        (queue,) = consumer.queues(topic)
         offset = 0
-        while len(late) < number:
+        while offset < number:
             got = consumer.pull(queue, offset, wait_ms=1000)
             offset = got.next_offset
-            late += [one.store_timestamp_ms - int(one.properties["delay.due"]) for one in got]
+            yield from got
+
+
+def lateness_of_orders(broker: LocalBroker, producer: sync.Producer, per_second: int) -> dict[str, Any]:
+    """Lateness of orders for the topic `late`."""
+
+    def send(times: Iterable[int]) -> None:
+        given = ({"delay.topic": "late", "delay.at": str(at)} for at in times)
+        producer.send_all(Message(SOURCE, BODY, properties=properties) for properties in given)
+
+    return lateness(broker, send, per_second)
+
+
+def lateness(
+    broker: LocalBroker, send: Callable[[Iterable[int]], None], per_second: int, ahead_ms: int = 8000
+) -> dict[str, Any]:
+    """Lateness by the target's store time, while so many are due in each of ten seconds."""
+    begin = now_ms() + ahead_ms
+    number = per_second * 10
+    send(begin + n * 1000 // per_second for n in range(number))
+    ahead = begin - now_ms()
+    late = [
+        one.store_timestamp_ms - int(one.properties.get("delay.due") or one.properties[TIMER_DELIVER_MS])
+        for one in read(broker, "late", number)
+    ]
     return {
         "due_per_second": per_second,
         "sent_ahead_ms": ahead,
@@ -369,6 +437,30 @@ def rounds(number: int) -> list[int]:
     return sizes
 
 
+def waiting_rows(due: int, per_second: int) -> Rows:
+    """The rows of the table of messages that wait."""
+    return (
+        (f"lateness with {per_second:,} due in a second: median, 99th percentile", LATENESS),
+        ("memory, and after all other measurements", "{memory_mb} MB, {memory_at_the_end_mb} MB"),
+        (
+            "time from a start to an open store; after a kill",
+            "{open_seconds} s; {open_after_kill_seconds} s",
+        ),
+        (
+            "100 messages that came due while the service was down are at their topic, after the start",
+            "{overdue_delivered_seconds} s",
+        ),
+        (f"{due:,} messages that are due at once: delivered in a second", "{delivered_per_second:,}"),
+        (
+            "processor time for each, the start of the process included; flushes and compactions in it",
+            "{processor_us_per_delivery} µs; {of_it_flushes_and_compactions_us} µs",
+        ),
+        ("files, in sizes of names, properties and bodies that wait", "{store_bytes_to_message_bytes}"),
+        (f"moves and cancels in a second, of {ACTIONS:,}", "{moves_per_second:,}, {cancels_per_second:,}"),
+        ("timers sent one by one, in a second", "{taken_in_per_second:,}"),
+    )
+
+
 def main() -> None:
     """Measures, and prints the figures as JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.delay")
@@ -378,11 +470,17 @@ def main() -> None:
     )
     parser.add_argument("--round", type=int, default=50_000, help="messages of each of ten rounds")
     parser.add_argument(
-        "--waiting", type=int, default=0, help="messages that wait in a store filled directly"
+        "--waiting", type=int, nargs="+", help="messages that wait in a store filled directly; a run for each"
     )
+    parser.add_argument("--due", type=int, default=100_000, help="messages due as the service starts")
     given = parser.parse_args()
     if given.waiting:
-        print(json.dumps(with_many_waiting(given.waiting, 100_000, given.per_second), indent=2))
+        columns = {
+            f"{number:,}": with_many_waiting(number, given.due, given.per_second) for number in given.waiting
+        }
+        columns["the broker's own timers"] = timers(given.due, given.per_second)
+        print(json.dumps(columns, indent=2))
+        print(table(waiting_rows(given.due, given.per_second), columns))
         return
     found = through_a_broker(given.messages, given.per_second)
     found["store_bytes_after_rounds"] = rounds(given.round)
