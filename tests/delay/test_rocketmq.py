@@ -154,6 +154,8 @@ def test_requests_that_are_wrong(delay):
     post = {"Content-Type": "application/json"}
     assert httpx.post(f"{url}/v1/messages", content=b"[", headers=post).status_code == 400
     assert httpx.post(f"{url}/v1/messages", content=b"[]", headers=post).status_code == 400
+    half = b'{"target": "orders", "after": "1h", "id": "\\ud800."}'
+    assert httpx.post(f"{url}/v1/messages", content=half, headers=post).status_code == 400
     assert httpx.post(f"{url}/v1/messages", content=b"{}").status_code == 415
     assert httpx.post(f"{url}/v1/messages", json={"target": "orders", "at": True}).status_code == 422
     control = {"target": "orders", "at": 5, "properties": {"delay.at": "1"}}

@@ -82,6 +82,12 @@ def filtering(command: Command) -> Command:
 CLUSTER = click.option(
     "--cluster", default="main", show_default=True, metavar="NAME", help="Cluster that the name belongs to."
 )
+CLUSTER_OF_ANY = click.option(
+    "--cluster",
+    metavar="NAME",
+    help="Cluster that the name belongs to; of a filter, messages of this cluster alone. "
+    "[default: main; of a filter, all]",
+)
 OWNER = click.option("--owner", metavar="TEXT", help="Owner of the name, if it has one.")
 
 
@@ -99,7 +105,7 @@ Examples:
 def list_messages(
     client: DelayClient, topic: str, since: str | None, until: str | None, prefix: str, most: int
 ) -> Result:
-    """List pending messages by target, then by time."""
+    """List pending messages by target, then by time; with --prefix by name."""
     found: list[DelayedMessage] = []
     more = False
     for one in client.list(topic=topic, since=_time(since), until=_time(until), prefix=prefix):
@@ -153,7 +159,7 @@ Examples:
   orbitmq delay cancel --prefix order-17 --yes"""
 )
 @click.argument("name", required=False)
-@CLUSTER
+@CLUSTER_OF_ANY
 @OWNER
 @filtering
 @click.option(
@@ -163,7 +169,7 @@ Examples:
 def cancel(
     client: DelayClient,
     name: str | None,
-    cluster: str,
+    cluster: str | None,
     owner: str | None,
     topic: str,
     since: str | None,
@@ -172,10 +178,10 @@ def cancel(
     yes: bool,
 ) -> Result:
     """Cancel a message by its name, or all of a filter."""
-    wanted = _filter(name, topic, since, until, prefix)
+    wanted = _filter(name, cluster, topic, since, until, prefix)
     if wanted is None:
         return _done(client.cancel(str(name), cluster=cluster, owner=owner))
-    return _many(client.cancel_many(wanted, dry_run=not yes), "cancelled")
+    return _many(client.cancel_many(wanted, owner=owner, dry_run=not yes), "cancelled")
 
 
 @click.command(
@@ -186,7 +192,7 @@ Examples:
   orbitmq delay move --topic orders --to 2030-01-01T00:00:00Z --after 1d --yes"""
 )
 @click.argument("name", required=False)
-@CLUSTER
+@CLUSTER_OF_ANY
 @OWNER
 @click.option("--at", metavar="TIME", help="New time: ms since 1970, or RFC 3339.")
 @click.option("--after", metavar="SPAN", help="New time, from now: 90s, 15m, 2h, 30d.")
@@ -196,7 +202,7 @@ Examples:
 def move(
     client: DelayClient,
     name: str | None,
-    cluster: str,
+    cluster: str | None,
     owner: str | None,
     at: str | None,
     after: str | None,
@@ -209,21 +215,22 @@ def move(
     """Move a message to another time, or all of a filter."""
     if (at is None) == (after is None):
         raise click.UsageError("give one of --at and --after")
-    wanted = _filter(name, topic, since, until, prefix)
+    wanted = _filter(name, cluster, topic, since, until, prefix)
     if wanted is None:
         return _done(client.move(str(name), at=_time(at), after=after, cluster=cluster, owner=owner))
-    return _many(client.move_many(wanted, at=_time(at), after=after, dry_run=not yes), "moved")
+    many = client.move_many(wanted, at=_time(at), after=after, owner=owner, dry_run=not yes)
+    return _many(many, "moved")
 
 
 def _filter(
-    name: str | None, topic: str, since: str | None, until: str | None, prefix: str
+    name: str | None, cluster: str | None, topic: str, since: str | None, until: str | None, prefix: str
 ) -> dict[str, Any] | None:
     """The filter of flags, None if a name is given. Raises UsageError."""
     given = {"topic": topic, "from": since, "to": until, "prefix": prefix}
     wanted = {key: value for key, value in given.items() if value}
     if (name is None) == (not wanted):
         raise click.UsageError("give a NAME, or a filter: --topic, --from, --to, --prefix")
-    return wanted or None
+    return {**wanted, **({"cluster": cluster} if cluster else {})} if wanted else None
 
 
 def _time(text: str | None) -> int | None:

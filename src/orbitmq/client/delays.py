@@ -117,6 +117,10 @@ class _Calls:
         given = {name: _written(value) for name, value in fields.items() if value is not None}
         return _Call("PATCH", self.where(id, cluster), given)
 
+    def many(self, action: str, wanted: Mapping[str, Any], dry_run: bool, more: Mapping[str, Any]) -> _Call:
+        given = {name: _written(value) for name, value in more.items() if value is not None}
+        return _Call("POST", f"/v1/{action}", {"filter": dict(wanted), "dry_run": dry_run, **given})
+
     def page(self, fields: Mapping[str, Any]) -> _Call:
         query = {name: _written(value) for name, value in fields.items() if value not in (None, "")}
         return _Call("GET", f"/v1/messages?{urlencode(query)}")
@@ -335,7 +339,10 @@ class AsyncDelayClient:
         limit: int = MOST_OF_PAGE,
         cursor: str = "",
     ) -> tuple[Sequence[DelayedMessage], str]:
-        """Up to `limit` pending messages by target, then by time, and the cursor of those that follow."""
+        """Up to `limit` pending messages by target, then by time, and the cursor of those that follow.
+
+        With `prefix` they come by name. A page with a cursor may be short, or empty.
+        """
         given = {"topic": topic, "from": since, "to": until, "prefix": prefix, "cluster": cluster,
                  "cursor": cursor, "limit": limit}  # fmt: skip
         found = await self._ask(self._calls.page(given))
@@ -350,7 +357,7 @@ class AsyncDelayClient:
         prefix: str = "",
         cluster: str | None = None,
     ) -> AsyncIterator[DelayedMessage]:
-        """Pending messages by target, then by time; asked for page by page."""
+        """Pending messages by target, then by time, with `prefix` by name; asked for page by page."""
         cursor = ""
         while True:
             found, cursor = await self.page(
@@ -366,9 +373,11 @@ class AsyncDelayClient:
         found = await self._ask(_Call("GET", f"/v1/calendar?{urlencode({'topic': topic})}"))
         return {target: [(at, count) for at, count in hours] for target, hours in found["targets"].items()}
 
-    async def cancel_many(self, wanted: Mapping[str, Any], *, dry_run: bool = True) -> dict[str, Any]:
+    async def cancel_many(
+        self, wanted: Mapping[str, Any], *, owner: str | None = None, dry_run: bool = True
+    ) -> dict[str, Any]:
         """Cancels the messages of a filter (topic, cluster, from, to, prefix); by default it only counts."""
-        return await self._ask(_Call("POST", "/v1/cancel", {"filter": dict(wanted), "dry_run": dry_run}))
+        return await self._ask(self._calls.many("cancel", wanted, dry_run, {"owner": owner}))
 
     async def move_many(
         self,
@@ -376,13 +385,12 @@ class AsyncDelayClient:
         *,
         at: Time | None = None,
         after: Span | None = None,
+        owner: str | None = None,
         dry_run: bool = True,
     ) -> dict[str, Any]:
         """Moves the messages of a filter; by default only counts them."""
-        time = {name: _written(value) for name, value in (("at", at), ("after", after)) if value is not None}
-        return await self._ask(
-            _Call("POST", "/v1/move", {"filter": dict(wanted), "dry_run": dry_run, **time})
-        )
+        more = {"owner": owner, "at": at, "after": after}
+        return await self._ask(self._calls.many("move", wanted, dry_run, more))
 
     async def stats(self) -> dict[str, Any]:
         """Counts of the service."""

@@ -8,8 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
 import pytest
+from click.testing import CliRunner
 
 from orbitmq import AsyncDelayClient, DelayClient
+from orbitmq.cli.delay import delay
 from orbitmq.client.delays import DelayRefused, DelayUnavailable
 
 PAGES = [{"messages": [f"m{n}" for n in range(3)], "cursor": "more"}, {"messages": ["m3"], "cursor": ""}]
@@ -97,3 +99,14 @@ def test_errors_say_what_was_wrong(url):
         DelayClient("http://127.0.0.1:1", timeout_seconds=1).stats()
     with pytest.raises(DelayRefused, match="no address"):
         DelayClient("ftp://x")
+
+
+def test_commands_pass_all_of_a_filter_on(url):
+    for command, more in (("cancel", ()), ("move", ("--after", "1h"))):
+        given = [command, "--prefix", "a", "--cluster", "events", "--owner", "ann", *more, "--http", url]
+        assert CliRunner().invoke(delay, given).exit_code == 0
+        assert CliRunner().invoke(delay, [command, "--topic", "t", *more, "--http", url]).exit_code == 0
+    bodies = [body for _, _, body in Answers.asked]
+    assert [body["filter"] for body in bodies[::2]] == [{"prefix": "a", "cluster": "events"}] * 2
+    assert [body["owner"] for body in bodies[::2]] == ["ann"] * 2
+    assert [body["filter"] for body in bodies[1::2]] == [{"topic": "t"}] * 2

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-import json
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -47,6 +49,10 @@ TEXTS = (
 STATUS = {"scheduled": 201, "refused": 422, "unknown": 404, "too-late": 409}
 MOST_AT_ONCE = 10_000
 """Messages that one action by filter changes."""
+ACTIONS_UNDER_WAY = 200
+"""Actions of one filter that wait for their outcomes at the same time."""
+MOST_STEPS = 10
+"""Steps of one list, after which its page is short."""
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -223,10 +229,23 @@ class Api:
         query = dict(request.query_params)
         limit = _number(query.pop("limit", "100"), "limit", MOST)
         cursor = query.pop("cursor", "")
-        store = self._engine.store
-        page = list_messages(store, read_filter(query), limit, cursor)
-        messages = [as_json(store, key, pending) for key, pending in page.messages]
-        return JSONResponse({"messages": messages, "cursor": page.cursor})
+        messages, cursor = await self._listed(read_filter(query), limit, cursor, MOST_STEPS)
+        return JSONResponse({"messages": messages, "cursor": cursor})
+
+    async def _listed(
+        self, wanted: Filter, limit: int, cursor: str = "", steps: int | None = None
+    ) -> tuple[list[dict[str, Any]], str]:
+        """Messages of a filter, and the cursor of those that follow. Deliveries go on between its steps."""
+        found: list[dict[str, Any]] = []
+        while True:
+            store = self._engine.store
+            page = list_messages(store, wanted, limit - len(found), cursor)
+            found += [as_json(store, key, pending) for key, pending in page.messages]
+            cursor = page.cursor
+            steps = None if steps is None else steps - 1
+            if not cursor or len(found) >= limit or steps == 0:
+                return found, cursor
+            await asyncio.sleep(0)
 
     async def show(self, request: Request) -> Response:
         """One message."""
@@ -317,20 +336,18 @@ class Api:
         wanted = given.get("filter")
         if not isinstance(wanted, dict) or not wanted:
             raise NotSchedulable("filter: an object with topic, cluster, from, to or prefix is needed")
-        store = self._engine.store
-        page = list_messages(store, read_filter({k: str(v) for k, v in wanted.items()}), MOST_AT_ONCE)
-        found = [as_json(store, key, pending) for key, pending in page.messages]
+        filter = read_filter({k: str(v) for k, v in wanted.items()})
+        found, more = await self._listed(filter, MOST_AT_ONCE)
         if given.get("dry_run", True) is not False:
             return JSONResponse(
-                {"dry_run": True, "count": len(found), "messages": found[:100], "more": bool(page.cursor)}
+                {"dry_run": True, "count": len(found), "messages": found[:100], "more": bool(more)}
             )
-        outcomes: dict[str, int] = {}
-        for one in found:
-            outcome = await act(one["cluster"], one["id"])
-            outcomes[outcome.word] = outcomes.get(outcome.word, 0) + 1
-        return JSONResponse(
-            {"dry_run": False, "count": len(found), "outcomes": outcomes, "more": bool(page.cursor)}
-        )
+        outcomes: Counter[str] = Counter()
+        for begin in range(0, len(found), ACTIONS_UNDER_WAY):
+            part = found[begin : begin + ACTIONS_UNDER_WAY]
+            done = await asyncio.gather(*(act(one["cluster"], one["id"]) for one in part))
+            outcomes.update(outcome.word for outcome in done)
+        return JSONResponse({"dry_run": False, "count": len(found), "outcomes": outcomes, "more": bool(more)})
 
 
 def read_filter(query: dict[str, str]) -> Filter:
@@ -363,7 +380,7 @@ async def _read_json(request: Request) -> dict[str, Any]:
         if len(data) > MAX_BODY_BYTES:
             raise Problem(413, "TOO_LARGE", f"a request has {MAX_BODY_BYTES} bytes at most")
     try:
-        found = json.loads(bytes(data) or b"{}")
+        found = msgspec.json.decode(bytes(data) or b"{}")  # texts that UTF-8 cannot have are refused
     except (ValueError, RecursionError):
         raise Problem(400, "NOT_JSON", "the body is no JSON") from None
     if not isinstance(found, dict):

@@ -80,7 +80,10 @@ def description(wants_token: bool) -> dict[str, Any]:
                 )
             },
             "/v1/messages": {
-                "get": _operation("List messages", _json(_ref("Page"), "A page."), parameters=query),
+                "get": _operation(
+                    "List messages by target, then by time; with prefix by name",
+                    _json(_ref("Page"), "A page."), parameters=query,
+                ),
                 "post": _operation(
                     "Schedule a message; the same id again replaces it", outcome, _ref("Schedule"),
                     more={"201": outcome, **other},

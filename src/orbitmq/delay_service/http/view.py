@@ -18,8 +18,8 @@ from orbitmq.delay_service.store.store import DelayStore
 
 MOST = 1000
 """Messages of one answer."""
-MOST_LOOKED_AT = 20_000
-"""Entries that one answer looks at: a filter that fits few messages gives short pages with a cursor."""
+MOST_LOOKED_AT = 2_000
+"""Entries of one page, for which the event loop waits: if few of them fit, the page is short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,6 @@ class Filter:
     """Last due time (ms)."""
     prefix: str = ""
     """Beginning of the name."""
-
-    def fits(self, store: DelayStore, pending: Pending) -> bool:
-        """True for a message that is meant, its target and time left aside."""
-        if self.prefix and not pending.name.startswith(self.prefix):
-            return False
-        return not self.cluster or cluster_of(store, pending) == self.cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +62,44 @@ def lanes_of(store: DelayStore, topic: str) -> list[int]:
 
 
 def list_messages(store: DelayStore, wanted: Filter, limit: int, cursor: str = "") -> Page:
-    """Messages by target, and then by time. Raises NotSchedulable for a cursor that is none."""
+    """Messages by name if the filter has a beginning of names; else by target, and then by time.
+
+    Raises NotSchedulable for a cursor that is none.
+    """
     found: list[tuple[bytes, Pending]] = []
-    looked_at = 0
-    start = _read_cursor(cursor)
-    for key, value in _entries(store, wanted, start):
+    start = _read_cursor(cursor, b"N" if wanted.prefix else b"P")
+    entries = (_by_name if wanted.prefix else _by_time)(store, wanted, start)
+    for looked_at, (place, key, pending) in enumerate(entries):
         if len(found) >= limit or looked_at >= MOST_LOOKED_AT:
-            return Page(found, _cursor(key))
-        looked_at += 1
-        if key[-1] != Kind.MESSAGE:
-            continue
-        pending = store.read_pending(value)
-        if wanted.fits(store, pending):
+            return Page(found, _cursor(place))
+        if pending is not None:
             found.append((key, pending))
     return Page(found, "")
+
+
+Entries = Iterator[tuple[bytes, bytes, Pending | None]]
+"""The place of an entry, its message's key, and the message; None if it does not fit."""
+
+
+def _by_name(store: DelayStore, wanted: Filter, start: bytes) -> Entries:
+    lanes = frozenset(lanes_of(store, wanted.topic))
+    for number, cluster in sorted(store.numbered(CLUSTER_PREFIX).items()):
+        if wanted.cluster not in ("", cluster):
+            continue
+        first = keys.name_key(number, wanted.prefix)
+        for place, value in store.items(max(start, first), first + b"\xff"):  # no text has this byte
+            entry = store.read_entry(value)
+            due = keys.due_of(entry.key)
+            fits = max(0, wanted.since) <= due <= wanted.until and keys.lane_of(entry.key) in lanes
+            yield place, entry.key, store.pending(entry.key) if fits and not entry.ending else None
+
+
+def _by_time(store: DelayStore, wanted: Filter, start: bytes) -> Entries:
+    for key, value in _entries(store, wanted, start):
+        pending = store.read_pending(value) if key[-1] == Kind.MESSAGE else None
+        if pending is not None and wanted.cluster not in ("", cluster_of(store, pending)):
+            pending = None
+        yield key, key, pending
 
 
 def _entries(store: DelayStore, wanted: Filter, start: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -98,15 +116,15 @@ def _cursor(key: bytes) -> str:
     return urlsafe_b64encode(key).decode()
 
 
-def _read_cursor(text: str) -> bytes:
+def _read_cursor(text: str, kind: bytes) -> bytes:
     if not text:
         return b""
     try:
         key = urlsafe_b64decode(text.encode())
     except (binascii.Error, ValueError):
         key = b""
-    if len(key) != keys.KEY_BYTES or key[:1] != b"P":
-        raise NotSchedulable("cursor: it is none that an answer has given")
+    if key[:1] != kind or (kind == b"P" and len(key) != keys.KEY_BYTES):
+        raise NotSchedulable("cursor: it is none that an answer to such a filter has given")
     return key
 
 
