@@ -73,6 +73,7 @@ class Problem(Exception):
 
 
 Handler = Callable[[Request], Awaitable[Response]]
+Listed = list[dict[str, Any]]
 
 
 def create_app(delay: Service, actions: Actions) -> Starlette:
@@ -234,9 +235,9 @@ class Api:
 
     async def _listed(
         self, wanted: Filter, limit: int, cursor: str = "", steps: int | None = None
-    ) -> tuple[list[dict[str, Any]], str]:
+    ) -> tuple[Listed, str]:
         """Messages of a filter, and the cursor of those that follow. Deliveries go on between its steps."""
-        found: list[dict[str, Any]] = []
+        found: Listed = []
         while True:
             store = self._engine.store
             page = list_messages(store, wanted, limit - len(found), cursor)
