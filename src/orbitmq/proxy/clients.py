@@ -47,6 +47,10 @@ class Clients:
         self._most = most
         self._clients: dict[str, Client] = {}
         self._turn = 0
+        self.on_heard: Callable[[Client], None] = lambda client: None
+        """Called at each sign of life."""
+        self.on_gone: Callable[[Client], None] = lambda client: None
+        """Called with a client that is forgotten."""
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -69,6 +73,7 @@ class Clients:
                 )
             client = self._clients[caller.client_id] = Client(caller, settings, now)
         client.caller, client.settings, client.last_heard_ms = caller, settings, now
+        self.on_heard(client)
         return client
 
     def heard(self, client_id: str, now: int) -> Client:
@@ -79,11 +84,15 @@ class Clients:
                 pb.UNRECOGNIZED_CLIENT_TYPE, "the settings of this client are not known: open Telemetry first"
             )
         client.last_heard_ms = now
+        self.on_heard(client)
         return client
 
     def remove(self, client_id: str) -> Client | None:
         """Forgets a client that has said goodbye."""
-        return self._clients.pop(client_id, None)
+        client = self._clients.pop(client_id, None)
+        if client is not None:
+            self.on_gone(client)
+        return client
 
     def expire(self, before_ms: int) -> list[Client]:
         """Forgets clients without a stream that were last heard before `before_ms`."""
@@ -93,7 +102,7 @@ class Clients:
             if not client.streams and client.last_heard_ms < before_ms
         ]
         for client in gone:
-            del self._clients[client.caller.client_id]
+            self.remove(client.caller.client_id)
         return gone
 
     def of_group(self, group: str) -> list[Client]:

@@ -157,6 +157,19 @@ class ProxySettings(
         "the host that the client itself named, with the port of this proxy.",
         owner="",
     )
+    heartbeat_syncer_topic_cluster_name: str = option(
+        "",
+        "Cluster whose brokers have the topic over which proxies tell each other of their consumers; empty "
+        "to tell and hear nothing. Needed beside Apache's proxies, and to show operators all consumers.",
+    )
+    heartbeat_syncer_topic_name: str = option(
+        "DefaultHeartBeatSyncerTopic", "The topic over which proxies tell each other of their consumers."
+    )
+    local_serve_addr: str = option(
+        "",
+        "Address of this proxy, as other proxies are told. If empty, the one at which it reaches the name "
+        "server.",
+    )
     proxy_protocol_from: str = option(
         "",
         "Balancers that name their clients by the PROXY protocol (version 1 or 2): addresses and networks "

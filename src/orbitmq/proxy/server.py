@@ -22,6 +22,7 @@ from orbitmq.proxy.access import Access
 from orbitmq.proxy.clients import Clients
 from orbitmq.proxy.cluster import Cluster
 from orbitmq.proxy.front import LOOPBACK, Front
+from orbitmq.proxy.heartbeat_syncer import HeartbeatSyncer
 from orbitmq.proxy.lite.subscriptions import LiteSubscriptions
 from orbitmq.proxy.metrics import ProxyMetrics
 from orbitmq.proxy.operating.members import Members
@@ -173,8 +174,12 @@ class ProxyServer:
         )
         self._rates = Rates(now())
         self._admin = admin = _admin_of(settings, to_brokers)
+        syncer: HeartbeatSyncer | None = None
+        if settings.heartbeat_syncer_topic_cluster_name:
+            syncer = HeartbeatSyncer(cluster, admin, settings, now)
+            clients.on_heard, clients.on_gone = syncer.client_heard, syncer.client_left
         operating = OperatorService(
-            Members(admin, clients),
+            Members(admin, clients, None if syncer is None else syncer.members),
             MessageCalls(admin, clients, telemetry, sending, now),
             ProgressCalls(admin, cluster, clients, self._rates, lambda: len(self.front.relays), now),
             access,
@@ -188,7 +193,12 @@ class ProxyServer:
         await self._grpc.start()
         self._port = await self.front.listen(self._listen, self._port, settings.server_socket_backlog)
         settings.grpc_server_port = self._port
-        self.remoting = RemotingPort(cluster, settings, self._background, tls=tls, to_brokers=to_brokers)
+        self.remoting = RemotingPort(
+            cluster, settings, self._background, tls=tls, to_brokers=to_brokers, syncer=syncer
+        )
+        if syncer is not None:
+            self._background.start(syncer.hear(), "hear of other proxies' clients")
+            self._background.start(syncer.send(), "tell other proxies of clients")
         if settings.admin_listen_port:
             await self._operators.listen(
                 self._listen, settings.admin_listen_port, settings.server_socket_backlog

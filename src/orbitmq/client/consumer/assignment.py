@@ -238,9 +238,12 @@ class Assignment:
             since = session.options.consume_timestamp_ms
             if since is None:
                 since = session.instance.started_ms - HALF_AN_HOUR_MS
-            search = SearchOffsetByTimestamp(queue.topic, queue.queue_id, since)
+            search = SearchOffsetByTimestamp(
+                queue.topic, queue.queue_id, since, broker_name=queue.broker_name
+            )
             return (await session.instance.call(address, search)).offset
-        return (await session.instance.call(address, GetMaxOffset(queue.topic, queue.queue_id))).offset
+        end = GetMaxOffset(queue.topic, queue.queue_id, broker_name=queue.broker_name)
+        return (await session.instance.call(address, end)).offset
 
     async def drop(self, queues: Collection[MessageQueue]) -> None:
         """Gives queues up, after committing their offsets."""

@@ -39,7 +39,7 @@ class Commits:
 
     async def send(self, address: str, queue: MessageQueue, offset: int, *, confirmed: bool) -> None:
         """Sends one offset; `confirmed` waits until the broker has it. Raises BrokerRefused, NetError."""
-        request = UpdateConsumerOffset(self._group, queue.topic, queue.queue_id, offset)
+        request = UpdateConsumerOffset(self._group, queue.topic, queue.queue_id, offset, queue.broker_name)
         topic = queue.broker_name, queue.topic
         if topic not in self._begun:
             if (first := self._firsts.get(topic)) is None:
@@ -122,7 +122,7 @@ class OffsetTable:
         address = self.address(queue)
         if address is None:
             raise LookupError(f"no address of broker {queue.broker_name} is known")
-        request = QueryConsumerOffset(self._group, queue.topic, queue.queue_id)
+        request = QueryConsumerOffset(self._group, queue.topic, queue.queue_id, broker_name=queue.broker_name)
         try:
             return (await self._instance.call(address, request)).offset
         except BrokerRefused as error:

@@ -193,17 +193,19 @@ class PullConsumer(ClientOptions):
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The queue offset of the oldest message."""
-        request = GetMinOffset(queue.topic, queue.queue_id)
+        request = GetMinOffset(queue.topic, queue.queue_id, queue.broker_name)
         return (await self._running().call(await self._address(queue), request)).offset
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The queue offset that the next message will get."""
-        request = GetMaxOffset(queue.topic, queue.queue_id)
+        request = GetMaxOffset(queue.topic, queue.queue_id, broker_name=queue.broker_name)
         return (await self._running().call(await self._address(queue), request)).offset
 
     async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The queue offset of the first message stored at a time (ms since 1970) or later."""
-        request = SearchOffsetByTimestamp(queue.topic, queue.queue_id, timestamp_ms)
+        request = SearchOffsetByTimestamp(
+            queue.topic, queue.queue_id, timestamp_ms, broker_name=queue.broker_name
+        )
         return (await self._running().call(await self._address(queue), request)).offset
 
     async def committed(self, queue: MessageQueue) -> int | None:

@@ -82,6 +82,7 @@ class SendBack:
                 message.wire_topic,
                 False,
                 session.max_reconsume_times,
+                message.queue.broker_name,
             )
             try:
                 await instance.call(address, request, TIMEOUT_MS)

@@ -186,7 +186,7 @@ class Sender:
         address = self._instance.routes.master(handle.broker_name)
         if address is None:
             raise BrokerUnknown(f"no master of broker {handle.broker_name} is known")
-        request = RecallMessage(handle.topic, text, self._options.group)
+        request = RecallMessage(handle.topic, text, self._options.group, handle.broker_name)
         reply = await self._instance.call(address, request, timeout_ms)
         return reply.msg_id
 

@@ -1,4 +1,7 @@
-"""Offsets: of queues, of groups, resetting and cloning them."""
+"""Offsets: of queues, of groups, resetting and cloning them.
+
+Proxies need the broker's name in what clients ask; brokers do not read it.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from orbitmq.protocol.schema.declare import (
     RequestQueue,
     Void,
     request,
+    wire,
 )
 
 
@@ -40,6 +44,7 @@ class QueryConsumerOffset(Request[ConsumerOffset]):
     topic: str
     queue_id: int
     set_zero_if_not_found: bool | None = None
+    broker_name: str | None = wire("bname", default=None)
 
 
 @request(15, queue=RequestQueue.UNLIMITED)
@@ -50,6 +55,7 @@ class UpdateConsumerOffset(Request[Void]):
     topic: str
     queue_id: int
     commit_offset: Long
+    broker_name: str | None = wire("bname", default=None)
 
 
 @request(29)
@@ -61,6 +67,7 @@ class SearchOffsetByTimestamp(Request[OffsetReply]):
     timestamp: Long
     boundary_type: str | None = None
     """`lower` (the default) or `upper`: which of several messages with one time."""
+    broker_name: str | None = wire("bname", default=None)
 
 
 @request(30)
@@ -70,6 +77,7 @@ class GetMaxOffset(Request[OffsetReply]):
     topic: str
     queue_id: int
     committed: bool = True
+    broker_name: str | None = wire("bname", default=None)
 
 
 @request(31)
@@ -78,6 +86,7 @@ class GetMinOffset(Request[OffsetReply]):
 
     topic: str
     queue_id: int
+    broker_name: str | None = wire("bname", default=None)
 
 
 class StoretimeReply(Reply):

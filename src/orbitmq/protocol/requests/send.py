@@ -140,6 +140,7 @@ class RecallMessage(Request[RecallReply]):
     topic: str
     recall_handle: str
     producer_group: str | None = None
+    broker_name: str | None = wire("bname", default=None)
 
 
 @request(36, queue=RequestQueue.SEND)
@@ -155,3 +156,4 @@ class ConsumerSendMsgBack(Request[Void]):
     origin_topic: str | None = None
     unit_mode: bool = False
     max_reconsume_times: int | None = None
+    broker_name: str | None = wire("bname", default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from orbitmq.admin.admin import Admin
 from orbitmq.admin.groups import group_connections, subscriptions_of
@@ -16,6 +16,7 @@ from orbitmq.protocol.remoting.versions import version_name
 from orbitmq.protocol.requests.client import GetConsumerRunningInfo
 from orbitmq.proxy.clients import Client, Clients
 from orbitmq.proxy.errors import OK, ProxyRefused
+from orbitmq.proxy.remote_members import RemoteMember, RemoteMembers
 from orbitmq.proxy.wire import admin_pb2 as operator
 from orbitmq.proxy.wire import messaging_pb2 as pb
 
@@ -39,9 +40,10 @@ class Member:
 class Members:
     """The calls about members: connections, subscriptions, state."""
 
-    def __init__(self, admin: Admin, clients: Clients) -> None:
+    def __init__(self, admin: Admin, clients: Clients, elsewhere: RemoteMembers | None = None) -> None:
         self._admin = admin
         self._clients = clients
+        self._elsewhere = elsewhere
 
     async def of_group(self, group: str) -> list[Member]:
         """All members of a group, those of this proxy first. Raises NetError, BrokerRefused."""
@@ -49,10 +51,16 @@ class Members:
         try:
             known = await group_connections(self._admin, group)
         except ConsumerNotOnline:
-            return found
-        model = _MODELS.get(known.message_model or MessageModel.CLUSTERING, operator.CLUSTERING)
-        filters = subscriptions_of(known)
-        return found + [_at_brokers(one, model, filters[one.client_id]) for one in known.connection_set]
+            pass
+        else:
+            model = _MODELS.get(known.message_model or MessageModel.CLUSTERING, operator.CLUSTERING)
+            filters = subscriptions_of(known)
+            found += [_at_brokers(one, model, filters[one.client_id]) for one in known.connection_set]
+        if self._elsewhere is not None:
+            ids = {one.info.client_id for one in found}
+            others = (one for one in self._elsewhere.of_group(group) if one.data.client_id not in ids)
+            found += [_at_another_proxy(one) for one in others]
+        return found
 
     async def connections(
         self, request: operator.ListConsumerConnectionRequest
@@ -152,7 +160,9 @@ class Members:
             if client.group
             and any(one.topic.name == topic for one in client.settings.subscription.subscriptions)
         }
-        return sorted(here | set(await groups_of(self._admin, await self._admin.masters(), topic)))
+        elsewhere = set() if self._elsewhere is None else self._elsewhere.groups_of(topic)
+        known = await groups_of(self._admin, await self._admin.masters(), topic)
+        return sorted(here | elsewhere | set(known))
 
 
 _RATE_FIELDS = ("consume_rt", "consume_ok_tps", "consume_failed_tps", "consume_failed_msgs")
@@ -199,6 +209,20 @@ def _at_brokers(
             message_model=model,
         ),
         {topic: _expression("TAG", text) for topic, text in filters.items()},
+    )
+
+
+def _at_another_proxy(member: RemoteMember) -> Member:
+    data = member.data
+    connection = Connection(data.client_id, member.channel.remote_address, data.language, data.version)
+    rows = data.subscription_data_set or ()
+    found = _at_brokers(
+        connection, _MODELS.get(data.message_model or MessageModel.CLUSTERING, operator.CLUSTERING), {}
+    )
+    return replace(
+        found,
+        expressions={one.topic: _expression(one.expression_type, one.sub_string) for one in rows},
+        heard_ms=member.heard_ms,
     )
 
 

@@ -1,7 +1,8 @@
 """The port of clients that speak the remoting protocol, and the relay of each to brokers.
 
 Each client has connections to brokers of its own. So brokers know it as if it had come to them: by its id, by
-its signatures, and for what they ask of it. Proxies need not know each other's clients.
+its signatures, and for what they ask of it. OrbitMQ's proxies need not know each other's clients; Apache's
+keep theirs from the brokers, so a syncer tells and hears of them.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from orbitmq.net.tls import Contexts
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, Malformed, OrbitError, Refused
 from orbitmq.protocol.remoting.command import Command, Oversized
+from orbitmq.protocol.requests.client import NotifyConsumerIdsChanged
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic, route_reply
 from orbitmq.protocol.requests.transaction import CheckTransactionState
 from orbitmq.proxy.cluster import Cluster
 from orbitmq.proxy.errors import ProxyRefused
+from orbitmq.proxy.heartbeat_syncer import HeartbeatSyncer
 from orbitmq.proxy.options import ProxySettings
+from orbitmq.proxy.remoting.groups import Groups, with_others
 from orbitmq.proxy.remoting.targets import (
     ROUTE,
     TO_ALL,
@@ -51,9 +55,10 @@ RELAYED_MS = 60_000
 class _Client:
     """One client: its connection, and those that it has to brokers."""
 
-    def __init__(self, connection: Connection, pool: ConnectionPool) -> None:
+    def __init__(self, connection: Connection, pool: ConnectionPool, groups: Groups | None) -> None:
         self.connection = connection
         self.pool = pool
+        self.groups = groups
         self.open = 0
         self.held_bytes = 0
 
@@ -69,11 +74,15 @@ class RemotingPort:
         *,
         tls: Contexts | None,
         to_brokers: ssl.SSLContext | None,
+        syncer: HeartbeatSyncer | None = None,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._background = background
         self._to_brokers = to_brokers
+        self._syncer = syncer
+        if syncer is not None:
+            syncer.on_changed = self._members_changed
         self._clients: dict[int, _Client] = {}
         self._listener = Listener(
             self._on_requests,
@@ -106,7 +115,15 @@ class RemotingPort:
     def _on_closed(self, connection: Connection) -> None:
         client = self._clients.pop(connection.id, None)
         if client is not None:
+            if client.groups is not None:
+                client.groups.leave()
             self._background.start(client.pool.close(), f"end of {connection.address}")
+
+    def _members_changed(self, group: str) -> None:
+        """Has the members of a group share its queues anew."""
+        for client in self._clients.values():
+            if client.groups is not None and group in client.groups.members:
+                client.connection.send(NotifyConsumerIdsChanged(group).to_command(oneway=True))
 
     def _on_requests(self, connection: Connection, commands: list[Command]) -> None:
         client = self._clients.get(connection.id)
@@ -117,6 +134,7 @@ class RemotingPort:
                     lambda broker, asked: self._on_broker_requests(connection, broker, asked),
                     ssl=self._to_brokers,
                 ),
+                None if self._syncer is None else Groups(self._syncer, connection.address),
             )
         for command in commands:
             self._background.start(self._answer(client, command), f"relay of {connection.address}")
@@ -159,7 +177,10 @@ class RemotingPort:
         if code == ROUTE:
             return await self._route(client, command)
         if code in TO_ALL:
-            return await self._tell_all(client, command)
+            answer = await self._tell_all(client, command)
+            if client.groups is not None and answer is not None and answer.code == ResponseCode.SUCCESS:
+                client.groups.note(command)
+            return answer
         if code in TO_ANY:
             address = min((await self._cluster.masters()).values(), default="")
             if not address:
@@ -170,7 +191,11 @@ class RemotingPort:
             return _refusal(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request code {code} is not served by a proxy"
             )
-        return await self._ask(client, address, command)
+        answer = await self._ask(client, address, command)
+        if self._syncer is None or code not in TO_ANY or answer is None:
+            return answer
+        group = (command.ext or {}).get("consumerGroup", "")
+        return with_others(command, answer, self._syncer.members.of_group(group))
 
     async def _broker_name(self, command: Command) -> str:
         target = target_of(command)

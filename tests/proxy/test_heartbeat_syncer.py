@@ -1,0 +1,48 @@
+"""Several proxies before one cluster: each knows the consumers of all."""
+
+from __future__ import annotations
+
+import asyncio
+
+from orbitmq import FIRST_OFFSET, PushConsumer, ReceivedMessage
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.protocol.requests.client import GetConsumerConnectionList
+from orbitmq.proxy.wire import messaging_pb2 as pb
+from orbitmq.server.turn.listener import free_ports
+from orbitmq.testing import LocalBroker
+from tests.proxy.conftest import proxy_before
+from tests.proxy.test_operating import operated
+from tests.proxy.test_service import topic
+
+SYNCED = {"heartbeatSyncerTopicClusterName": "DefaultCluster"}
+
+
+async def test_an_operator_of_one_proxy_sees_the_members_of_all_until_they_leave(broker: LocalBroker) -> None:
+    name = topic(broker, "Synced")
+    remoting = free_ports()
+
+    async def handle(message: ReceivedMessage) -> None: ...
+
+    async with (
+        operated(broker, **SYNCED) as (admin, _),
+        proxy_before(broker, remotingListenPort=remoting, **SYNCED),
+        operated(broker, **SYNCED) as (_, client),
+        PushConsumer(name, f"127.0.0.1:{remoting}", consume_from_where=FIRST_OFFSET) as older,
+    ):
+        older.subscribe(name, "x", handler=handle)
+
+        async def seen(expected: set[str]) -> None:
+            async with asyncio.timeout(120):
+                while True:  # proxies do not say when they have heard of a member
+                    found = (await admin.call("ListConsumerConnection", group=name)).client_info
+                    if {one.client_id for one in found} == expected:
+                        return
+                    await client.call("Heartbeat", pb.HeartbeatRequest(client_type=pb.SIMPLE_CONSUMER))
+                    await asyncio.sleep(0.1)
+
+        await client.settle_in(client.consuming(name, name))
+        await seen({"c1", older.client_id})
+        with BlockingConnection(f"127.0.0.1:{remoting}") as connection:
+            listed = (await asyncio.to_thread(connection.call, GetConsumerConnectionList(name))).body
+        assert {one.client_id for one in listed.connection_set} == {"c1", older.client_id}
+        assert set(listed.subscription_table) >= {name}
