@@ -86,6 +86,9 @@ def _broker(folder: Path, **options: object) -> RealBroker:
 # ---- frames ----
 
 
+SENDS = (SendMessageV2.CODE, SendBatchMessage.CODE, EndTransaction.CODE)
+
+
 class Pair:
     """Two brokers that are alike; what one takes as frames the other is given one by one."""
 
@@ -95,20 +98,20 @@ class Pair:
         self._code = code
         self._take = {
             SendMessageV2.CODE: first.handle_sends,
-            SendBatchMessage.CODE: first.handle_batches,
+            SendBatchMessage.CODE: first.handle_sends,
             AckMessage.CODE: first.handle_acks,
             PullMessage.CODE: first.handle_pulls,
         }[code]
 
     def read(self, data: bytes) -> None:
         """One read of a connection."""
-        if self._code == SendMessageV2.CODE and _repeats_a_property(data):
+        if self._code in SENDS and _repeats_a_property(data):
             return
         taken = self._take(data, PEER, NOW + 1)
         end = 0 if taken is None else taken.end
         whole, taken_bytes = decode_frames(data[:end], MAX_FRAME_BYTES)
         assert taken_bytes == end
-        assert {command.code for command in whole} <= {self._code, EndTransaction.CODE}
+        assert {command.code for command in whole} <= {self._code, *(SENDS if self._code in SENDS else ())}
         if self._code == PullMessage.CODE:
             self._compare_pulls(data[:end], taken)
             return

@@ -52,7 +52,7 @@ MET_IN = {
     "broker/delay/timer_intake_cy.py": {"plain_units": "waiting_units"},
     "broker/pop/acks_cy.py": {"handle_acks": "acknowledgements"},
     "broker/pull/pulls_cy.py": {"handle_pulls": "pulls", "answer": "pulls"},
-    "broker/send/batches_cy.py": {"handle_batches": "batches"},
+    "broker/send/batches_cy.py": {"batch_fits": "batches", "put_ids": "batches", "write_batch": "batches"},
     "broker/send/frames_cy.py": {"handle_sends": "sends"},
     "broker/transaction/decisions_cy.py": {"Decisions": "sends"},
     "client/core/outgoing_cy.py": {},
@@ -116,7 +116,7 @@ ONLY_OURS = {
     *("delivery_of", "take_batch", "body_of", "complete_stored"),
     *("Message", "Delivery"),
     # results and protocols, and things that rules make once for many requests:
-    *("Copied", "HandledAcks", "HandledBatches", "HandledSends", "LogScan", "Plain"),
+    *("Copied", "HandledAcks", "HandledSends", "LogScan", "Plain"),
     *("AckTemplates", "Grants", "PullRules"),
     *("AckTemplate", "AnswerTemplate", "CachedPullPlan", "Grant", "Limits"),
 }

@@ -69,9 +69,8 @@ class RealBroker:
         self.broker.start(now)
         for _ in self.broker.recover(now):
             pass
-        self._handlers, self.many, (sends, batches, pulls, pops, acks) = self.broker.bind()
+        self._handlers, self.many, (sends, pulls, pops, acks) = self.broker.bind()
         self.handle_sends = sends.handle
-        self.handle_batches = batches.handle
         self.handle_pulls = pulls.handle
         self.handle_pops = pops.handle
         self.handle_acks = acks.handle
@@ -136,12 +135,7 @@ class RealBroker:
         `at_once` offers it to what takes frames first, as connections do; else each takes the general path by
         itself.
         """
-        begin = data[8:23]
-        take = self.handle_sends
-        if begin.startswith(b'{"code":320,'):
-            take = self.handle_batches
-        elif begin == b'{"code":200051,':
-            take = self.handle_acks
+        take = self.handle_acks if data[8:23] == b'{"code":200051,' else self.handle_sends
         taken = take(data, peer, now) if at_once else None
         answers: list[Command] = [] if taken is None else FrameSplitter().feed(taken.answers)
         commands, _ = decode_frames(data, MAX_FRAME_BYTES, 0 if taken is None else taken.end)

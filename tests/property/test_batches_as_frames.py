@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.broker.send import batches_cy
+from orbitmq.broker.send import frames_cy
 from orbitmq.protocol.errors import MalformedFrame
 from orbitmq.protocol.records.batch_cy import encode_batch
 from orbitmq.protocol.remoting.command import Command
@@ -24,7 +24,7 @@ from tests.property.reads import damaged, damages, on_lasting_brokers
 REQUESTS = json.loads(
     (Path(__file__).parent.parent / "wire" / "vectors" / "client_requests.json").read_text()
 )["requests"]
-IS_COMPILED = not batches_cy.__file__.endswith(".py")
+IS_COMPILED = not frames_cy.__file__.endswith(".py")
 ENTRIES = st.tuples(
     st.sampled_from(
         ["UNIQ_KEY", "TAGS", "TAGS", "KEYS", "DELAY", "TRAN_MSG", "WAIT", "TAGSX", "POP_CK", "CLUSTER", ""]
@@ -173,13 +173,13 @@ def test_the_batches_of_apaches_client_are_plain(brokers: tuple[RealBroker, Real
     [sent] = [request for request in REQUESTS if request["code"] == SendBatchMessage.CODE]
     fields = {**sent["extFields"], "b": "TopicTest"}
     data = encode_command(Command(SendBatchMessage.CODE, ext=fields, body=body, opaque=7))
-    taken = brokers[0].handle_batches(data, PEER, NOW + 2)
+    taken = brokers[0].handle_sends(data, PEER, NOW + 2)
     assert taken is not None
     assert (taken.end, taken.answered) == (len(data), 1)
     [answer], _ = decode_frames(taken.answers, MAX_FRAME_BYTES)
     assert answer.ext is not None
     assert f"UNIQ_KEY\x01{answer.ext['transactionId']}\x02" in fields["i"]
-    brokers[1].handle_batches(data, PEER, NOW + 2)
+    brokers[1].handle_sends(data, PEER, NOW + 2)
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every batch takes the general path")
@@ -190,7 +190,7 @@ def test_plain_batches_are_taken_with_all_that_are_behind_them(
     data = b"".join(encode_command(plain.to_command(opaque=number)) for number in range(3))
     other = encode_command(batch([(0, b"x", b"")], queue_id=9).to_command())
     for broker in brokers:
-        taken = broker.handle_batches(data + other, PEER, NOW + 2)
+        taken = broker.handle_sends(data + other, PEER, NOW + 2)
         assert taken is not None
         assert (taken.end, taken.answered) == (len(data), 3)
-        assert broker.handle_batches(other, PEER, NOW + 2) is None
+        assert broker.handle_sends(other, PEER, NOW + 2) is None

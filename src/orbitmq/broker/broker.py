@@ -65,12 +65,7 @@ from orbitmq.broker.role.promise import Promise
 from orbitmq.broker.role.role import RoleRequests
 from orbitmq.broker.role.state import RoleState
 from orbitmq.broker.send.admission import Admission
-from orbitmq.broker.send.frames import (
-    BATCHES_BEGIN,
-    FRAMES_BEGIN,
-    handle_batch_frames,
-    handle_send_frames,
-)
+from orbitmq.broker.send.frames import FRAMES_BEGIN, handle_send_frames
 from orbitmq.broker.send.handlers import send_many
 from orbitmq.broker.send.tables import SendTables
 from orbitmq.broker.stats.counters import BrokerStats
@@ -84,7 +79,7 @@ from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage
 from orbitmq.protocol.requests.pull import PullMessage
-from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
+from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.store import MessageStore, StoreFigures
 
 log = logging.getLogger(__name__)
@@ -351,7 +346,6 @@ class Broker:
         many[AckMessage.CODE] = partial(ack_many, tables[PopAckTables])
         takers = (
             FastPath(FRAMES_BEGIN, partial(handle_send_frames, tables[SendTables]), SendMessageV2.CODE),
-            FastPath(BATCHES_BEGIN, partial(handle_batch_frames, tables[SendTables]), SendBatchMessage.CODE),
             FastPath((PULL_BEGINS,), PullFastPath(tables[PullTables]).handle, PullMessage.CODE),
             FastPath(
                 (POP_BEGINS, ACK_BEGINS),

@@ -26,32 +26,8 @@ except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
 if cython.compiled:
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Span,
-        Writer,
-        byte_of,
-        bytes_of,
-        is_same,
-        is_there,
-        make_room,
-        no_span,
-        part_of,
-        put_span,
-        put_u8,
-        put_u32,
-        span_of,
-        span_written,
-        text_of,
-        view_of,
-        writer_of,
-        writer_over,
-    )
-    from cython.cimports.orbitmq.protocol.remoting.send_header import (  # type: ignore[import-not-found]
-        SendHeader,
-        named,
-        scan_frame,
-        unescape,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.remoting.send_header import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.remoting.signed_fields import (  # type: ignore[import-not-found]
         SignedFields,
         sort_fields,

@@ -28,41 +28,13 @@ from orbitmq.store.log.log_writer import NEAR_BYTES
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import PyBuffer_Release  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.broker.delay.rerouting import (  # type: ignore[import-not-found]
-        Delayed,
-        Record,
-        has_checksums,
-        parse_delayed,
-        parse_record,
-        record_at,
-    )
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Reader,
-        Span,
-        get_i32,
-        get_i64,
-        i32_of,
-        i64_of,
-        no_span,
-        part_of,
-        reader_over,
-        span_of,
-        span_written,
-        text_of,
-        unread,
-    )
+    from cython.cimports.orbitmq.broker.delay.rerouting import *  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.records.record import (  # type: ignore[import-not-found]
         without_property_crc,
     )
     from cython.cimports.orbitmq.protocol.remoting.send_header import to_number  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.store.log.append import (  # type: ignore[import-not-found]
-        LogEnd,
-        NewRecord,
-        append_record,
-        begin_append,
-        end_append,
-        has_space_for,
-    )
+    from cython.cimports.orbitmq.store.log.append import *  # type: ignore[import-not-found]
 
 if TYPE_CHECKING:
     from orbitmq.store.log.log_writer import LogWriter

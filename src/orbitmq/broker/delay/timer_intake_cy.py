@@ -33,31 +33,8 @@ if cython.compiled:
         PyBuffer_Release,
         PyObject_GetBuffer,
     )
-    from cython.cimports.orbitmq.broker.delay.rerouting import (  # type: ignore[import-not-found]
-        Record,
-        Timer,
-        has_checksums,
-        parse_record,
-        parse_timer,
-        record_at,
-    )
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Reader,
-        Span,
-        Writer,
-        get_i32,
-        get_i64,
-        i64_of,
-        is_same,
-        put_u32,
-        put_u64,
-        reader_over,
-        span_of,
-        span_over,
-        text_of,
-        unread,
-        writer_of,
-    )
+    from cython.cimports.orbitmq.broker.delay.rerouting import *  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.buffers.text_hash import tag_hash  # type: ignore[import-not-found]
 
 if TYPE_CHECKING:

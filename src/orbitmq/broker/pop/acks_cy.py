@@ -27,53 +27,15 @@ from orbitmq.protocol.remoting.header_cy import encode_success
 if cython.compiled:
     from cython.cimports.cpython.buffer import PyBuffer_Release  # type: ignore[import-not-found]
     from cython.cimports.cpython.bytes import PyBytes_GET_SIZE  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Span,
-        Writer,
-        byte_of,
-        bytes_of,
-        is_digits,
-        is_same,
-        left_of,
-        make_room,
-        no_span,
-        part_of,
-        put_bytes,
-        put_decimal,
-        put_u8,
-        rest_of,
-        span_of,
-        span_written,
-        writer_of,
-        writer_over,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.buffers.crc import body_crc  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.records.record import (  # type: ignore[import-not-found]
         FIXED_BYTES,
         PROPERTY_CRC_BYTES,
     )
-    from cython.cimports.orbitmq.protocol.remoting.frames import (  # type: ignore[import-not-found]
-        Frames,
-        begin_frames,
-        is_oneway,
-        language_of,
-        next_frame,
-        note_handled,
-    )
-    from cython.cimports.orbitmq.protocol.remoting.send_header import (  # type: ignore[import-not-found]
-        SendHeader,
-        named,
-        to_number,
-    )
-    from cython.cimports.orbitmq.store.log.append import (  # type: ignore[import-not-found]
-        BLANK_BYTES,
-        LogEnd,
-        NewRecord,
-        append_record,
-        begin_append,
-        end_append,
-        has_space_for,
-    )
+    from cython.cimports.orbitmq.protocol.remoting.frames import *  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.remoting.send_header import *  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.store.log.append import *  # type: ignore[import-not-found]
 
 if TYPE_CHECKING:
     from orbitmq.protocol.handles.pop import PopHandle

@@ -29,33 +29,8 @@ from orbitmq.protocol.requests.pull import COMMITS_OFFSET, PullMessage, PullRepl
 from orbitmq.store.log.messages import GetStatus
 
 if cython.compiled:
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Span,
-        Writer,
-        bytes_of,
-        is_literal,
-        left_of,
-        new_bytes,
-        part_of,
-        put_bytes,
-        put_decimal,
-        put_span,
-        put_u8,
-        set_u32,
-        skip,
-        span_of,
-        span_of_array,
-        span_written,
-        text_of,
-        writer_of_new,
-        writer_over,
-    )
-    from cython.cimports.orbitmq.protocol.remoting.send_header import (  # type: ignore[import-not-found]
-        SendHeader,
-        named,
-        scan_frame,
-        to_number,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.remoting.send_header import *  # type: ignore[import-not-found]
 
 if TYPE_CHECKING:
     from orbitmq.broker.offset.offsets import OffsetTable

@@ -8,22 +8,17 @@ from __future__ import annotations
 from functools import partial
 
 from orbitmq.broker.role.promise import Promise
-from orbitmq.broker.send.batches_cy import handle_batches
-from orbitmq.broker.send.frames_cy import HandledSends, handle_sends
+from orbitmq.broker.send.frames_cy import handle_sends
 from orbitmq.broker.send.tables import SendTables, fixed_parts
 from orbitmq.handling.call import HandledFrames, Peer
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.remoting.command import LANGUAGE_CODES, LANGUAGE_OTHER
 from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES
 from orbitmq.protocol.remoting.header_cy import decode_frames, encode_command
-from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
-from orbitmq.protocol.requests.transaction import EndTransaction
 
-FRAMES_BEGIN = (b'{"code":310,', b'{"code":37,')
-"""Beginnings of the headers of a send, and of the end of a transaction, as Java, Go and C++ peers write
-them."""
-BATCHES_BEGIN = (b'{"code":320,',)
-"""The same of a batch."""
+FRAMES_BEGIN = (b'{"code":310,', b'{"code":320,', b'{"code":37,')
+"""Beginnings of the headers of a send, of a batch, and of the end of a transaction, as Java, Go and C++ peers
+write them."""
 
 
 def handle_send_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> HandledFrames | None:
@@ -44,25 +39,21 @@ def handle_send_frames(tables: SendTables, data: bytes, peer: Peer, now: int) ->
     writer = tables.store.appending.reserve(now)
     if writer is None:
         return None
-    fixed = fixed_parts(tables)
     try:
         handled = handle_sends(
             data,
             tables.admission.open_queues(),
-            fixed.own_properties,
-            fixed.template,
+            fixed_parts(tables),
             peer.host,
             tables.identity.host,
             waits,
             writer,
             tables.stats,
-            fixed.answers,
-            fixed.rerouting,
             now,
         )
         if handled is None:
             return None
-        result = _result(handled)
+        result = HandledFrames(handled.end, handled.answers, handled.answered, handled.by_code)
         if waits:
             result.durable = end_offset = writer.segment_start + writer.position
             result.deadline = now + promise.timeout_ms()
@@ -82,46 +73,6 @@ def handle_send_frames(tables: SendTables, data: bytes, peer: Peer, now: int) ->
     peer.version = handled.version
     peer.language = LANGUAGE_CODES.get(handled.language, LANGUAGE_OTHER)
     return result
-
-
-def handle_batch_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> HandledFrames | None:
-    """Stores the plain batches at the start of what a read brought, as `handle_send_frames` does."""
-    if tables.promise.waits or not tables.admission.takes_from_anybody(now) or tables.topics.dirty_names:
-        return None
-    writer = tables.store.appending.reserve(now)
-    if writer is None:
-        return None
-    fixed = fixed_parts(tables)
-    try:
-        handled = handle_batches(
-            data,
-            tables.admission.open_queues(),
-            fixed.batch_properties,
-            fixed.template,
-            peer.host,
-            tables.identity.host,
-            writer,
-            tables.stats,
-            fixed.answers,
-        )
-        if handled is None:
-            return None
-        by_code = {SendBatchMessage.CODE: (handled.answered, handled.oneway)}
-        result = HandledFrames(handled.end, handled.answers, handled.answered, by_code)
-    except BaseException:
-        tables.store.appending.rollback(writer)
-        raise
-    tables.store.appending.commit(writer)
-    peer.version = handled.version
-    peer.language = LANGUAGE_CODES.get(handled.language, LANGUAGE_OTHER)
-    return result
-
-
-def _result(sends: HandledSends) -> HandledFrames:
-    by_code = {SendMessageV2.CODE: (sends.answered - sends.ended_answered, sends.oneway - sends.ended_oneway)}
-    if sends.ended:
-        by_code[EndTransaction.CODE] = sends.ended_answered, sends.ended_oneway
-    return HandledFrames(sends.end, sends.answers, sends.answered, by_code)
 
 
 def _too_late(promise: Promise, end_offset: int, answers: bytes) -> bytes:

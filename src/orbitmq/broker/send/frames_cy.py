@@ -1,4 +1,4 @@
-"""Sends and ends of transactions straight from the frames of a read to records, units and answers.
+"""Sends, batches and ends of transactions straight from the frames of a read to records, units and answers.
 
 Hot: nearly every message that is sent passes here. There are two paths. This one handles the frames at the
 start of a read, one behind the other, without an object for each: it reads a header into slots
@@ -20,7 +20,7 @@ Interpreted, nothing is handled here.
 
 # mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore,no-any-return"
 # ruff: noqa: F821
-# (Py_buffer and the C structures are names that only the compiler knows.)
+# (Py_buffer, the C structures and what is done with them are names that only the compiler knows.)
 
 from __future__ import annotations
 
@@ -40,71 +40,25 @@ from orbitmq.protocol.remoting.header_cy import encode_success
 if cython.compiled:
     from cython.cimports.cpython.buffer import PyBuffer_Release  # type: ignore[import-not-found]
     from cython.cimports.cpython.bytes import PyBytes_GET_SIZE  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.broker.delay.rerouting import (  # type: ignore[import-not-found]
-        Rerouting,
-        classify_rerouted,
+    from cython.cimports.orbitmq.broker.delay.rerouting import *  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.broker.send.batches_cy import (  # type: ignore[import-not-found]
+        batch_fits,
+        put_ids,
+        write_batch,
     )
-    from cython.cimports.orbitmq.broker.send.plain import (  # type: ignore[import-not-found]
-        Plain,
-        classify_properties,
-    )
+    from cython.cimports.orbitmq.broker.send.plain import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.broker.transaction.decisions_cy import (  # type: ignore[import-not-found]
         Decisions,
     )
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Span,
-        Writer,
-        byte_of,
-        bytes_of,
-        is_literal,
-        is_same,
-        is_there,
-        make_room,
-        part_of,
-        put_bytes,
-        put_decimal,
-        put_hex,
-        put_literal,
-        put_span,
-        put_u8,
-        set_u32,
-        skip,
-        span_of,
-        span_written,
-        text_of,
-        writer_of,
-        writer_over,
-        written,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.buffers.crc import body_crc  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.protocol.remoting.frames import (  # type: ignore[import-not-found]
-        Frames,
-        begin_frames,
-        is_oneway,
-        language_of,
-        next_frame,
-        note_handled,
-    )
-    from cython.cimports.orbitmq.protocol.remoting.send_header import (  # type: ignore[import-not-found]
-        SendHeader,
-        has_needed_fields,
-        to_number,
-        unescape,
-    )
-    from cython.cimports.orbitmq.store.log.append import (  # type: ignore[import-not-found]
-        MOST_SENT_PROPERTIES,
-        LogEnd,
-        NewRecord,
-        append_record,
-        begin_append,
-        end_append,
-        has_space_for,
-    )
+    from cython.cimports.orbitmq.protocol.remoting.frames import *  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.remoting.send_header import *  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.store.log.append import *  # type: ignore[import-not-found]
 
 if TYPE_CHECKING:
-    from orbitmq.broker.send.answer import AnswerTemplate
+    from orbitmq.broker.send.tables import Fixed
     from orbitmq.broker.stats.counters import BrokerStats
-    from orbitmq.broker.transaction.rerouting import ReroutingRules
     from orbitmq.store.log.log_writer import LogWriter
 
 _CRC: bytes = CRC_TABLES
@@ -115,20 +69,22 @@ _ANSWER_BYTES = cython.declare(cython.Py_ssize_t, 160)
 _HALF_TOPIC: bytes = HALF_TOPIC.encode()
 _SCHEDULE_TOPIC: bytes = SCHEDULE_TOPIC.encode()
 _SEND = cython.declare(cython.int, 310)
+_SEND_BATCH = cython.declare(cython.int, 320)
 _END_TRANSACTION = cython.declare(cython.int, 37)
 
 _new_tuple: Any = tuple.__new__
 
 
 class HandledSends(NamedTuple):
-    """The result of handling the sends and decisions at the start of a read."""
+    """The result of handling the sends, batches and decisions at the start of a read."""
 
     end: int
     """Bytes of the read that they were."""
     answers: bytes
     """The frames of all answers."""
     answered: int
-    oneway: int
+    by_code: Mapping[int, tuple[int, int]]
+    """Request code -> number of those that were answered, and of those that wanted no answer."""
     version: int
     """Of the first one's sender."""
     language: str
@@ -136,30 +92,24 @@ class HandledSends(NamedTuple):
     ended: Sequence[EndedHalf]
     op_offset: int
     """The queue offset of the op record that names those."""
-    ended_answered: int
-    """Number of answers to decisions, of all answers."""
-    ended_oneway: int
 
 
 def handle_sends(
     data: bytes,
     open_queues: Mapping[str, int],
-    own_properties: bytes,
-    template: AnswerTemplate,
+    fixed: Fixed,
     host: bytes,
     store_host: bytes,
     sync_flush: cython.bint,
     writer: LogWriter,
     stats: BrokerStats,
-    answers: bytearray,
-    rules: ReroutingRules,
     now: cython.longlong,
 ) -> HandledSends | None:
     """Stores the sends at the start of `data`, and ends transactions; None if the first frame is neither.
 
-    `open_queues` are the numbers of queues of the topics that it may store in, 0 of others, `own_properties`
-    those that the broker adds to every message, `answers` is memory to work in that the caller keeps. With
-    `sync_flush` messages that do not wait for the disk are left to the general path.
+    `open_queues` are the numbers of queues of the topics that it may store in, 0 of others. With `sync_flush`
+    batches and messages that do not wait for the disk are left to the general path. A batch is plain if its
+    own properties mean nothing but an id.
     """
     if not cython.compiled:
         return None
@@ -168,28 +118,21 @@ def handle_sends(
     properties = cython.declare(cython.uchar[32767])
     laid: Writer
     segment: Py_buffer
-    sends: _Sends = _Sends(
-        data,
-        open_queues,
-        own_properties,
-        template,
-        host,
-        store_host,
-        sync_flush,
-        writer,
-        stats,
-        answers,
-        rules,
-        now,
-    )
+    code: cython.int
+    sends: _Sends = _Sends(data, open_queues, fixed, host, store_host, sync_flush, writer, stats, now)
     begin_append(writer, cython.address(segment), cython.address(sends.log))
     try:
         while next_frame(cython.address(sends.frames)):
-            if sends.frames.header.code == _SEND:
+            code = sends.frames.header.code
+            if code == _SEND:
                 laid = writer_over(properties, cython.sizeof(properties))
                 if not sends.handle_send(cython.address(sends.frames.header), cython.address(laid)):
                     break
-            elif sends.frames.header.code != _END_TRANSACTION or not sends.handle_decision():
+            elif code == _SEND_BATCH:
+                laid = writer_over(properties, cython.sizeof(properties))
+                if not sends.handle_batch(cython.address(sends.frames.header), cython.address(laid)):
+                    break
+            elif code != _END_TRANSACTION or not sends.handle_decision():
                 break
             note_handled(cython.address(sends.frames))
         if not sends.frames.end:
@@ -211,6 +154,7 @@ class _Sends:
     # Given for the whole read:
     _open: Any
     _own_properties: bytes
+    _own_of_batches: bytes
     _host: bytes
     _store_host: bytes
     _sync_flush: cython.bint
@@ -242,11 +186,14 @@ class _Sends:
     _answers: bytearray
     _out: Writer
     _before_offset: bytes
+    _between_ids: bytes
     _after_id: bytes
     _template_end: bytes
     _answer_bytes: cython.Py_ssize_t
     _answered: cython.Py_ssize_t
     _oneway: cython.Py_ssize_t
+    _batches_answered: cython.Py_ssize_t
+    _batches_oneway: cython.Py_ssize_t
     _ended_answered: cython.Py_ssize_t
     _ended_oneway: cython.Py_ssize_t
     _counts: dict[int, Any]
@@ -259,20 +206,18 @@ class _Sends:
         self,
         data: bytes,
         open_queues: Mapping[str, int],
-        own_properties: bytes,
-        template: AnswerTemplate,
+        fixed: Fixed,
         host: bytes,
         store_host: bytes,
         sync_flush: bool,
         writer: LogWriter,
         stats: BrokerStats,
-        answers: bytearray,
-        rules: ReroutingRules,
         now: int,
     ) -> None:
         begin_frames(cython.address(self.frames), data)
         self._open = open_queues
-        self._own_properties = own_properties
+        self._own_properties = fixed.own_properties
+        self._own_of_batches = fixed.batch_properties
         self._host = host
         self._store_host = store_host
         self._sync_flush = sync_flush
@@ -280,13 +225,15 @@ class _Sends:
         self._queues = writer.queues
         self._dirty = writer.dirty
         self._stats = stats
-        self._rules = rules
+        self._rules = fixed.rerouting
         self._now = now
         self._topic_name = b""
         self._topic = ""
-        self._answers = answers
-        self._out = writer_of(answers)
+        self._answers = fixed.answers
+        self._out = writer_of(self._answers)
+        template = fixed.template
         self._before_offset = template.before_offset
+        self._between_ids = template.between_ids
         self._after_id = template.after_id
         self._template_end = template.end
         self._answer_bytes = (
@@ -308,6 +255,13 @@ class _Sends:
         sent: Span
         unique: Span
         if not self._read_numbers(header):
+            return False
+        # h flag, m batch
+        if not to_number(header.fields[7].span, cython.address(self._flag)) or not (
+            -0x80000000 <= self._flag <= 0x7FFFFFFF
+        ):
+            return False
+        if is_literal(header.fields[12].span, b"true"):
             return False
         if not is_same(header.fields[1].span, span_of(self._topic_name)) and not self._choose_topic(
             header.fields[1].span
@@ -358,7 +312,11 @@ class _Sends:
         record.properties = span_written(laid)
         if laid.overflow or not self._store(cython.address(record), unique.size):
             return False
-        self._answer(header, cython.address(record), unique)
+        if is_oneway(cython.address(self.frames)):
+            self._oneway += 1
+        else:
+            self._answered += 1
+            self._answer(header, record.physical_offset, record.queue_offset, unique, None, 0)
         if self._out.overflow:
             raise SystemError("an answer was measured smaller than it is")
         self._count_stored(cython.address(record))
@@ -370,10 +328,70 @@ class _Sends:
         return True
 
     @cython.cfunc
+    def handle_batch(self, header: cython.pointer[SendHeader], laid: cython.pointer[Writer]) -> cython.bint:
+        """Stores a batch and answers it; `laid` is empty memory for its properties."""
+        unique_at: cython.Py_ssize_t = 0
+        unique_size: cython.Py_ssize_t = 0
+        content: Content
+        record: NewRecord
+        sent: Span
+        if self._sync_flush or not self._read_numbers(header) or self._sys_flag & 0xC:
+            return False
+        if not unescape(header.fields[8].span, header.fields[8].escaped, laid):
+            return False
+        sent = span_written(laid)
+        if not find_batch_id(sent, cython.address(unique_at), cython.address(unique_size)):
+            return False
+        if not is_same(header.fields[1].span, span_of(self._topic_name)) and not self._choose_topic(
+            header.fields[1].span
+        ):
+            return False
+        if self._queue_id < 0 or self._queue_id >= self._queue_count:
+            return False
+        if self._queue_id != self._plain_queue_id and not self._choose_queue():
+            return False
+        self._fill(cython.address(record), self._own_of_batches)
+        record.queue_id = cython.cast(cython.int, self._queue_id)
+        record.topic = span_of(self._topic_name)
+        if not measure_plain_batch(record.body, cython.address(content)) or not batch_fits(
+            cython.address(content), cython.address(record), cython.address(self.log), self._reserved()
+        ):
+            return False
+        make_room(
+            self._answers,
+            cython.address(self._out),
+            self._answer_bytes + unique_size + content.count * (16 + PyBytes_GET_SIZE(self._between_ids)),
+        )
+        # Nothing was changed so far, and from here on nothing fails but for want of memory.
+        queue: Any = self._plain_queue
+        before: cython.Py_ssize_t = written(cython.address(self.log.out))
+        if not queue.dirty:
+            self._dirty.append(queue)
+            queue.dirty = True
+        own_behind: bytes = b"\x02" + self._own_of_batches
+        first_offset: cython.longlong = queue.max_offset
+        write_batch(
+            cython.address(self.log), cython.address(record), span_of(own_behind), queue.tail, first_offset
+        )
+        queue.max_offset = first_offset + content.count
+        if is_oneway(cython.address(self.frames)):
+            self._batches_oneway += 1
+        else:
+            self._batches_answered += 1
+            self._answer(
+                header, 0, first_offset, part_of(sent, unique_at, unique_size), queue.tail, content.count
+            )
+        if self._out.overflow:
+            raise SystemError("an answer was measured smaller than it is")
+        size: cython.Py_ssize_t = written(cython.address(self.log.out)) - before
+        self._stats.put_fresh(self._topic, self._queue_id, content.count, size)
+        return True
+
+    @cython.cfunc
     @cython.exceptval(check=False)
     def _read_numbers(self, header: cython.pointer[SendHeader]) -> cython.bint:
-        """Reads the numbers of a header; False if it lacks a field, or is that of a retry or a batch."""
-        # b topic, e queue id, f sysFlag, g born time, h flag, i properties, j reconsume times, m batch
+        """Reads the numbers of a header; False if it lacks one, or is that of a retry or an inner batch."""
+        # b topic, e queue id, f sysFlag, g born time, i properties, j reconsume times
         if (
             not has_needed_fields(header)
             or not is_there(header.fields[1].span)
@@ -381,14 +399,11 @@ class _Sends:
             or not to_number(header.fields[4].span, cython.address(self._queue_id))
             or not to_number(header.fields[5].span, cython.address(self._sys_flag))
             or not to_number(header.fields[6].span, cython.address(self._born_timestamp))
-            or not to_number(header.fields[7].span, cython.address(self._flag))
         ):
             return False
         if is_there(header.fields[9].span) and not is_literal(header.fields[9].span, b"0"):
             return False
-        if is_literal(header.fields[12].span, b"true") or self._sys_flag & 0x80:
-            return False
-        return -0x80000000 <= self._sys_flag <= 0x7FFFFFFF and -0x80000000 <= self._flag <= 0x7FFFFFFF
+        return not self._sys_flag & 0x80 and -0x80000000 <= self._sys_flag <= 0x7FFFFFFF
 
     @cython.cfunc
     def _choose_topic(self, name: Span) -> cython.bint:
@@ -493,20 +508,10 @@ class _Sends:
     @cython.cfunc
     def _store(self, record: cython.pointer[NewRecord], unique_bytes: cython.Py_ssize_t) -> cython.bint:
         """Writes the message at hand; False if it is too large, or has no space in this segment."""
-        record.flag = cython.cast(cython.int, self._flag)
-        record.sys_flag = cython.cast(cython.int, self._sys_flag) & ~0xC
-        record.born_timestamp = self._born_timestamp
-        record.born_host = span_of(self._host)
-        record.store_host = span_of(self._store_host)
-        record.reconsume_times = 0
-        record.prepared_transaction_offset = 0
-        record.body = self.frames.body
-        record.own_properties = span_of(self._own_properties)
+        self._fill(record, self._own_properties)
         if record.properties.size + record.own_properties.size > MOST_SENT_PROPERTIES:
             return False
-        if not has_space_for(
-            cython.address(self.log), record, 0 if self._decisions is None else self._decisions.reserved
-        ):
+        if not has_space_for(cython.address(self.log), record, self._reserved()):
             return False
         # The answer is measured before, too: from here on nothing fails but for want of memory.
         make_room(self._answers, cython.address(self._out), self._answer_bytes + unique_bytes)
@@ -518,25 +523,51 @@ class _Sends:
 
     @cython.cfunc
     @cython.exceptval(check=False)
+    def _fill(self, record: cython.pointer[NewRecord], own_properties: bytes) -> cython.void:
+        """Fills in what does not depend on where the message at hand is stored, or on its properties."""
+        record.flag = cython.cast(cython.int, self._flag)
+        record.sys_flag = cython.cast(cython.int, self._sys_flag) & ~0xC
+        record.born_timestamp = self._born_timestamp
+        record.born_host = span_of(self._host)
+        record.store_host = span_of(self._store_host)
+        record.reconsume_times = 0
+        record.prepared_transaction_offset = 0
+        record.body = self.frames.body
+        record.own_properties = span_of(own_properties)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _reserved(self) -> cython.Py_ssize_t:
+        """Bytes to leave behind the next record."""
+        return 0 if self._decisions is None else self._decisions.reserved
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
     def _answer(
-        self, header: cython.pointer[SendHeader], record: cython.pointer[NewRecord], unique: Span
+        self,
+        header: cython.pointer[SendHeader],
+        physical_offset: cython.longlong,
+        queue_offset: cython.longlong,
+        unique: Span,
+        tail: bytearray | None,
+        batched: cython.Py_ssize_t,
     ) -> cython.void:
-        """Writes the frame that `AnswerTemplate` makes."""
-        if is_oneway(cython.address(self.frames)):
-            self._oneway += 1
-            return
-        self._answered += 1
+        """Writes the frame that `AnswerTemplate` makes; of a batch for the last messages of a queue."""
         out: Writer = self._out  # in registers, see `append_to`
         start: cython.Py_ssize_t = written(cython.address(out))
         skip(cython.address(out), 8)
         put_bytes(cython.address(out), self._before_offset)
-        put_hex(cython.address(out), record.physical_offset)
+        if batched:
+            put_ids(cython.address(out), self._between_ids, tail, batched)
+        else:
+            put_hex(cython.address(out), physical_offset)
         put_literal(cython.address(out), b'","queueId":"')
         put_decimal(cython.address(out), self._queue_id)
         put_literal(cython.address(out), b'","queueOffset":"')
-        put_decimal(cython.address(out), record.queue_offset)
-        put_literal(cython.address(out), b'","transactionId":"')
-        put_span(cython.address(out), unique)
+        put_decimal(cython.address(out), queue_offset)
+        if unique.size:
+            put_literal(cython.address(out), b'","transactionId":"')
+            put_span(cython.address(out), unique)
         put_bytes(cython.address(out), self._after_id)
         put_decimal(cython.address(out), header.opaque)
         put_bytes(cython.address(out), self._template_end)
@@ -593,21 +624,26 @@ class _Sends:
     @cython.cfunc
     def result(self) -> HandledSends:
         decisions: Decisions = self._decisions
+        by_code: dict[int, tuple[int, int]] = {}
+        if self._answered or self._oneway:
+            by_code[_SEND] = self._answered, self._oneway
+        if self._batches_answered or self._batches_oneway:
+            by_code[_SEND_BATCH] = self._batches_answered, self._batches_oneway
+        if self._ended_answered or self._ended_oneway:
+            by_code[_END_TRANSACTION] = self._ended_answered, self._ended_oneway
         # Not its constructor, which is a Python function and takes as long as a good part of a send.
         made: HandledSends = _new_tuple(
             HandledSends,
             (
                 self.frames.end,
                 bytes_of(span_written(cython.address(self._out))),
-                self._answered + self._ended_answered,
-                self._oneway + self._ended_oneway,
+                self._answered + self._batches_answered + self._ended_answered,
+                by_code,
                 self.frames.version,
                 language_of(cython.address(self.frames)),
                 self._halves or (),
                 () if decisions is None else decisions.ended,
                 -1 if decisions is None else decisions.op_offset,
-                self._ended_answered,
-                self._ended_oneway,
             ),
         )
         return made

@@ -30,41 +30,15 @@ from orbitmq.protocol.records.checksums_cy import CRC_TABLES, crc32
 from orbitmq.store.log.log_writer import HOT_BYTES
 
 if cython.compiled:
-    from cython.cimports.orbitmq.broker.delay.rerouting import (  # type: ignore[import-not-found]
-        Half,
-        parse_half,
-    )
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Span,
-        i32_of,
-        i64_of,
-        is_literal,
-        is_same,
-        left_of,
-        no_span,
-        part_of,
-        rest_of,
-        span_of,
-        span_written,
-        text_of,
-        written,
-    )
+    from cython.cimports.orbitmq.broker.delay.rerouting import *  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.records.record import (  # type: ignore[import-not-found]
         FIXED_BYTES,
         PROPERTY_CRC_BYTES,
         without_property_crc,
     )
-    from cython.cimports.orbitmq.protocol.remoting.send_header import (  # type: ignore[import-not-found]
-        SendHeader,
-        named,
-        to_number,
-    )
-    from cython.cimports.orbitmq.store.log.append import (  # type: ignore[import-not-found]
-        BLANK_BYTES,
-        NewRecord,
-        append_record,
-        has_space_for,
-    )
+    from cython.cimports.orbitmq.protocol.remoting.send_header import *  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.store.log.append import *  # type: ignore[import-not-found]
 
 if TYPE_CHECKING:
     from orbitmq.broker.transaction.rerouting import ReroutingRules

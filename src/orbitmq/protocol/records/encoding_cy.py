@@ -35,25 +35,7 @@ if cython.compiled:
         PyBuffer_Release,
         PyObject_GetBuffer,
     )
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Reader,
-        Span,
-        Writer,
-        bytes_of,
-        find_byte,
-        new_bytes,
-        put_u32,
-        put_u64,
-        reader_over,
-        rest_of,
-        skip,
-        span_of,
-        span_over,
-        starts_with,
-        unread,
-        writer_of_new,
-        writer_over,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.buffers.crc import body_crc  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.records.batch import (  # type: ignore[import-not-found]
         BatchEntry,

@@ -34,40 +34,9 @@ if cython.compiled:
         PyBuffer_Release,
         PyObject_GetBuffer,
     )
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Span,
-        Writer,
-        bytes_of,
-        i32_of,
-        i64_of,
-        left_of,
-        new_bytes,
-        part_of,
-        put_span,
-        put_u16,
-        put_u32,
-        rest_of,
-        span_over,
-        text_of,
-        writer_of_new,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.records.located import Parts  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.protocol.records.parts import (  # type: ignore[import-not-found]
-        body_of,
-        born_host_of,
-        born_timestamp_of,
-        find_parts,
-        flag_of,
-        physical_offset_of,
-        properties_of_record,
-        queue_id_of,
-        queue_offset_of,
-        reconsume_times_of,
-        store_host_of,
-        store_timestamp_of,
-        sys_flag_of,
-        topic_of,
-    )
+    from cython.cimports.orbitmq.protocol.records.parts import *  # type: ignore[import-not-found]
 
 
 def decode_record(

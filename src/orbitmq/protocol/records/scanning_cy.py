@@ -26,32 +26,9 @@ if cython.compiled:
         PyBuffer_Release,
         PyObject_GetBuffer,
     )
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Span,
-        Writer,
-        bytes_of,
-        i32_of,
-        is_same,
-        is_there,
-        no_span,
-        part_of,
-        span_over,
-        text_of,
-        view_of,
-        writer_of,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.records.located import Parts, put_parts  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.protocol.records.parts import (  # type: ignore[import-not-found]
-        body_of,
-        find_parts,
-        physical_offset_of,
-        properties_of_record,
-        queue_id_of,
-        queue_offset_of,
-        store_timestamp_of,
-        sys_flag_of,
-        topic_of,
-    )
+    from cython.cimports.orbitmq.protocol.records.parts import *  # type: ignore[import-not-found]
 
 
 def locate_records(

@@ -27,27 +27,8 @@ from orbitmq.spark.read.column_types import COLUMN_TYPES, FROM_PROPERTIES
 from orbitmq.spark.read.plain_batch import PlainBatch
 
 if cython.compiled:
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Writer,
-        bytes_of,
-        is_same,
-        is_there,
-        put_hex_span,
-        span_of,
-        span_written,
-        writer_over,
-    )
-    from cython.cimports.orbitmq.protocol.records.parts import (  # type: ignore[import-not-found]
-        born_host_of,
-        born_timestamp_of,
-        physical_offset_bytes,
-        physical_offset_of,
-        queue_id_of,
-        reconsume_times_of,
-        store_host_of,
-        store_timestamp_of,
-        topic_of,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.records.parts import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.spark.read.column_builders_cy import (  # type: ignore[import-not-found]
         ColumnBuilder,
     )

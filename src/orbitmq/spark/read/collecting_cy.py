@@ -33,28 +33,9 @@ if cython.compiled:
         PyBuffer_Release,
         PyObject_GetBuffer,
     )
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Reader,
-        Span,
-        bytes_of,
-        no_span,
-        reader_over,
-        rest_of,
-        span_of,
-        span_of_array,
-        span_over,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.records.located import get_parts  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.protocol.records.parts import (  # type: ignore[import-not-found]
-        body_of,
-        flag_of,
-        is_compressed,
-        is_inner_batch,
-        physical_offset_of,
-        properties_of_record,
-        queue_offset_of,
-        sys_flag_of,
-    )
+    from cython.cimports.orbitmq.protocol.records.parts import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.spark.read.batch_builder_cy import BatchBuilder  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.spark.read.row import Row, find_properties  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.spark.read.selection_cy import Selection  # type: ignore[import-not-found]

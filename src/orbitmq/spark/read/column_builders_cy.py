@@ -22,16 +22,7 @@ except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
 if cython.compiled:
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Reader,
-        get_native_i64,
-        make_room,
-        new_array,
-        reader_over,
-        span_written,
-        unread,
-        writer_of,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
 
 _LEAST_BYTES = cython.declare(cython.Py_ssize_t, 1024)
 

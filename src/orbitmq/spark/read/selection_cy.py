@@ -21,19 +21,8 @@ from orbitmq.protocol.records.message import TRANSACTION_PREPARED, StoredMessage
 from orbitmq.spark.read.column_types import MAX_QUEUE_OFFSET
 
 if cython.compiled:
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        byte_of,
-        bytes_of,
-        is_same,
-        is_there,
-        span_of,
-    )
-    from cython.cimports.orbitmq.protocol.records.parts import (  # type: ignore[import-not-found]
-        is_unpublished,
-        store_timestamp_of,
-        sys_flag_of,
-        topic_of,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.records.parts import *  # type: ignore[import-not-found]
 
 
 @cython.final

@@ -26,43 +26,13 @@ if cython.compiled:
         PyBuffer_Release,
         PyObject_GetBuffer,
     )
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Reader,
-        Span,
-        Writer,
-        find_byte,
-        find_end,
-        get_native_i32,
-        i32_of,
-        i64_of,
-        is_ascii,
-        is_there,
-        no_span,
-        part_of,
-        put_native_i32,
-        reader_over,
-        rest_of,
-        set_u32,
-        set_u64,
-        skip,
-        span_of,
-        span_over,
-        span_written,
-        starts_with,
-        unread,
-        writer_over,
-        written,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.buffers.text_hash import (  # type: ignore[import-not-found]
         absolute,
         hash_on,
     )
     from cython.cimports.orbitmq.protocol.records.located import Parts  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.protocol.records.parts import (  # type: ignore[import-not-found]
-        find_usual,
-        properties_of_record,
-        topic_of,
-    )
+    from cython.cimports.orbitmq.protocol.records.parts import *  # type: ignore[import-not-found]
 
 HEADER_BYTES = 40
 SLOT_BYTES = 4

@@ -16,12 +16,7 @@ except ModuleNotFoundError:
 from orbitmq.protocol.records.scanning_cy import scan_records
 
 if cython.compiled:
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Span,
-        i32_of,
-        i64_of,
-        span_over,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
 
 _LONG_TOPIC_MAGIC = (-626843477).to_bytes(4, "big", signed=True)
 """Magic number of records whose topics are longer than 127 bytes."""

@@ -30,19 +30,7 @@ if cython.compiled:
         PyBuffer_Release,
         PyObject_GetBuffer,
     )
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Span,
-        Writer,
-        i32_of,
-        i64_of,
-        no_span,
-        part_of,
-        put_span,
-        skip,
-        span_of,
-        span_over,
-        writer_of,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.store.queue.sound import (  # type: ignore[import-not-found]
         is_sound as record_is_sound,
     )

@@ -14,17 +14,7 @@ except ModuleNotFoundError:
 from orbitmq.protocol.records.queue_units import BLANK_SIZE, UNIT
 
 if cython.compiled:
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Reader,
-        Span,
-        get_i32,
-        get_i64,
-        i32_of,
-        i64_of,
-        reader_over,
-        span_of,
-        span_of_array,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
 
 _BLANK_SIZE = cython.declare(cython.int, BLANK_SIZE)
 

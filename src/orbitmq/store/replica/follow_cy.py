@@ -28,27 +28,9 @@ if cython.compiled:
         PyBuffer_Release,
         PyObject_GetBuffer,
     )
-    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Span,
-        find_byte,
-        find_end,
-        i32_of,
-        i64_of,
-        is_same,
-        is_there,
-        no_span,
-        part_of,
-        span_of_literal,
-        span_over,
-        starts_with_span,
-        text_of,
-    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.records.located import Parts  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.protocol.records.parts import (  # type: ignore[import-not-found]
-        find_usual,
-        properties_of_record,
-        topic_of,
-    )
+    from cython.cimports.orbitmq.protocol.records.parts import *  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.records.tags import find_tags  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.store.queue.units import put_unit  # type: ignore[import-not-found]
 
