@@ -68,8 +68,8 @@ class Timers(RuleBasedStateMachine):
         self.world.flush()
 
     @rule()
-    def refresh_counts(self) -> None:
-        self.world.timer.refresh_counts(self.world.now)
+    def find_oldest(self) -> None:
+        self.world.timer.find_oldest()
 
     @rule(ms=st.integers(0, 3000))
     def stop_and_start(self, ms: int) -> None:

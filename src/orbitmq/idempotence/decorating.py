@@ -307,12 +307,9 @@ class _Decorated:
     def _kept(self, outcome: object) -> str:
         return encoded_result(outcome) if self.once._keep_result else ""
 
-    def _scope_for_background(self) -> Scope:
-        return Scope(self._group or "", "", self.once._name or self._handler_name)
-
     async def run_in_background(self, dead_letter_retention_ms: Callable[[], Awaitable[int | None]]) -> None:
         """Warn of a retention that is too short, and delete old entries, once a minute."""
-        once, scope = self.once, self._scope_for_background()
+        once, scope = self.once, Scope(self._group or "", "", self.once._name or self._handler_name)
         hours = once._dead_letter_retention_hours
         if hours is None:
             told_ms = await dead_letter_retention_ms()

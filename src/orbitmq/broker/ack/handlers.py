@@ -134,7 +134,7 @@ def ack_many(
                 pop is None
                 or not pop.lowest <= offset <= pop.end
                 or pop.handle.queue_id != request.queue_id
-                or not _is_number(last)
+                or not (last.isascii() and last.isdigit() and len(last) < 19)
             ):
                 acks.check_queue(topic, request.queue_id)
                 handle = _handle(request.extra_info, request.queue_id)
@@ -268,10 +268,6 @@ def _handle(text: str, queue_id: int) -> PopHandle:
             f"queueId[{queue_id}] is illegal, the message was popped from queue {handle.queue_id}",
         )
     return handle
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 19
 
 
 def _wake_freed(tables: PopAckTables) -> None:

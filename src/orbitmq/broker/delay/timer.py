@@ -48,11 +48,6 @@ log = logging.getLogger(__name__)
 NO_LIMIT = 0x7FFFFFFF
 """timerCongestNumEachSlot as it comes."""
 
-SOON_SECONDS = 300
-"""Messages due within this time are counted when somebody asks,"""
-COUNTED_SECONDS = (300, 900, 3600, 14_400, 28_800, 86_400)
-"""what is due later in a thread, for these bounds."""
-
 
 class Step(NamedTuple):
     """Work that a step leaves to do."""
@@ -92,7 +87,6 @@ class Timers:
         self._started_ms = max(now, store.newest.timestamp_ms)
         self._noted: tuple[int, ...] = ()
         self._proposed: tuple[int, ...] = ()
-        self._counted: list[tuple[int, int]] = []
         self._stats = stats
         self._state: TimerState | None = None
         self.is_held = False
@@ -371,25 +365,6 @@ class Timers:
             return 0
         return sum(max(0, slot.number) for _, slot in self._state.files.wheel.between(from_ms, to_ms))
 
-    def pending_within(self, seconds: int, now: int) -> int:
-        """Number of messages that are due within so many seconds; beyond a few minutes as of some seconds
-        ago.
-        """
-        state = self._state
-        if state is None:
-            return 0
-        if seconds > SOON_SECONDS and self._counted:
-            return max(counted for bound, counted in self._counted if bound <= seconds)
-        return self._count_within(state, [seconds], now)[0]
-
-    def _count_within(self, state: TimerState, bounds_s: Sequence[int], now: int) -> list[int]:
-        counts = [0] * len(bounds_s)
-        for time_ms, slot in state.files.wheel.between(state.read_ms, now + max(bounds_s) * 1000):
-            for index, bound in enumerate(bounds_s):
-                if time_ms < now + bound * 1000:
-                    counts[index] += max(0, slot.number)
-        return counts
-
     def fields(self) -> TimerFields | None:
         """Fields for slaves."""
         return None if self._state is None else self._state.files.check.fields
@@ -403,9 +378,7 @@ class Timers:
         offsets = [state.files.oldest_waiting(), None if unit is None else unit[0]]
         return min((offset for offset in offsets if offset is not None), default=None)
 
-    def refresh_counts(self, now: int) -> None:
-        """Finds the oldest waiting message, and counts how many are due when; for a thread."""
+    def find_oldest(self) -> None:
+        """Finds the oldest waiting message; for a thread."""
         if self._state is not None:
             self._state.files.find_head(self._state.read_ms)
-            counts = self._count_within(self._state, COUNTED_SECONDS, now)
-            self._counted = list(zip(COUNTED_SECONDS, counts, strict=True))

@@ -9,7 +9,7 @@ group's offset moves over what is acknowledged without a gap. The table lives in
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from orbitmq.broker.metadata.snapshots import Snapshot
@@ -150,13 +150,6 @@ class OrderTable:
         """Forgets the queues of those topics and groups (topic, group) that are gone."""
         for key in [key for key in self._batches if is_gone(key[0], key[1])]:
             self.clear(key)
-
-    def in_work(self) -> Iterator[tuple[QueueKey, int]]:
-        """Number of messages in work of each queue."""
-        for key, batch in self._batches.items():
-            count = sum(_open(batch, len(batch.offset_list or ())))
-            if count:
-                yield key, count
 
     def drain_released(self, now: int) -> list[QueueKey]:
         """The queues whose block has ended by the clock since the last call."""

@@ -176,11 +176,6 @@ class Reviver:
             self._commit(queue, topic, now)
         return more or not self._copies_left
 
-    @property
-    def open_points(self) -> int:
-        """Maximum of checkpoints of pops in memory."""
-        return sum(len(queue.points) for queue in self._queues.values())
-
     def behind_ms(self, queue_id: int, now: int) -> int:
         """Time by which the oldest check point of a revive queue is overdue (metrics: revive latency)."""
         queue = self._queues.get(queue_id)

@@ -28,16 +28,10 @@ from orbitmq.protocol.bodies.stats import (
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.requests.admin import BrokerStatsReply, ViewBrokerStatsData
-from orbitmq.protocol.requests.group import (
-    ConsumeStatsReply,
-    GetBrokerConsumeStats,
-    GetConsumeStats,
-    QueryConsumeTimeSpan,
-    TimeSpanReply,
-)
+from orbitmq.protocol.requests.admin import ViewBrokerStatsData
+from orbitmq.protocol.requests.group import GetBrokerConsumeStats, GetConsumeStats, QueryConsumeTimeSpan
 from orbitmq.protocol.schema import fastjson
-from orbitmq.protocol.schema.declare import Blob, Reply
+from orbitmq.protocol.schema.declare import Blob, JsonReply, Reply
 from orbitmq.store import Lookup, MessageStore
 
 
@@ -73,7 +67,7 @@ def get_consume_stats(tables: StatsTables, call: Call[GetConsumeStats], now: int
         _add_queues(tables, stats, group, config)
         stats.consume_tps += tables.stats.tps(topic, group)
     times = _store_times(tables.store, [stats])
-    return off_loop(times, lambda _, later: ConsumeStatsReply(body=stats), now)
+    return off_loop(times, lambda _, later: JsonReply(stats), now)
 
 
 QUEUES_PER_TURN = 500
@@ -183,7 +177,11 @@ def query_consume_time_span(tables: StatsTables, call: Call[QueryConsumeTimeSpan
             spans.append(_span(search, MessageQueue(topic, name, queue_id), consumed[queue_id], now))
         return spans
 
-    return off_loop(work(), lambda spans, later: TimeSpanReply(body=QueryConsumeTimeSpanBody(spans)), now)
+    return off_loop(
+        work(),
+        lambda spans, later: JsonReply(QueryConsumeTimeSpanBody(spans)),
+        now,
+    )
 
 
 def _span(store: Lookup, queue: MessageQueue, consumed: int, now: int) -> QueueTimeSpan:
@@ -217,7 +215,7 @@ def view_broker_stats_data(tables: StatsTables, call: Call[ViewBrokerStatsData],
             ResponseCode.SYSTEM_ERROR, f"The stats <{request.stats_name}> <{request.stats_key}> not exist"
         )
     flow, counter = found
-    return BrokerStatsReply(
+    return JsonReply(
         body=BrokerStatsData(
             stats_minute=_item(flow.window(flow.minute, counter)),
             stats_hour=_item(flow.window(flow.hour, counter)),

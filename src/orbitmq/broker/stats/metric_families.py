@@ -29,11 +29,6 @@ class Family:
     """Upper bounds of a histogram's classes, without the last one, which has none."""
     switch: Callable[[MetricsOptions], bool] = lambda on: True
 
-    @property
-    def is_apaches(self) -> bool:
-        """True if Apache's broker has a metric of this name."""
-        return self.name.startswith("rocketmq_")
-
 
 _CONSUMED = ("consumer_group", "is_retry", "is_system", "topic")
 _STORED = ("is_system", "message_type", "topic")

@@ -158,7 +158,7 @@ class Sender:
                     self._instance.refresh_route_soon(request.topic)
                 if reply.code == 0 or not options.retry_another_broker_when_not_store_ok or tries == 1:
                     return chosen, reply
-                failures.append((last_broker, _not_stored_as_asked(reply)))
+                failures.append((last_broker, BrokerRefused(reply.code, reply.remark)))
                 code = reply.code
         last = failures[-1][1]
         if all(isinstance(error, BrokerRefused) and error.code in DECIDED_CODES for _, error in failures):
@@ -284,7 +284,3 @@ def _code_of(error: Exception) -> int:
     if isinstance(error, BrokerUnknown):
         return BROKER_NOT_EXIST
     return CONNECT_BROKER
-
-
-def _not_stored_as_asked(reply: SendReply) -> Exception:
-    return BrokerRefused(reply.code, reply.remark)

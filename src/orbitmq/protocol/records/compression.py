@@ -62,21 +62,6 @@ def inflate(data: bytes | memoryview, sys_flag: int, limit_bytes: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def inflate_beginning(
-    data: bytes | memoryview, sys_flag: int, limit_bytes: int, most_bytes: int
-) -> tuple[bytes, bool]:
-    """The first `most_bytes` of a body, and True if that is all of it. Raises as `inflate`.
-
-    Of a longer body only the beginning is made, so its end may be damaged or beyond `limit_bytes`.
-    """
-    beginning = b""
-    for piece in inflated_pieces(data, sys_flag, limit_bytes, min(most_bytes + 1, PIECE_BYTES)):
-        beginning += piece
-        if len(beginning) > most_bytes:
-            return beginning[:most_bytes], False
-    return beginning, True
-
-
 def inflated_pieces(
     data: bytes | memoryview, sys_flag: int, limit_bytes: int, piece_bytes: int = PIECE_BYTES
 ) -> Iterator[bytes]:

@@ -59,7 +59,7 @@ class Exposition:
         return "".join(parts).encode()
 
     def _lines(self, family: Family, rows: list[Row]) -> Iterator[str]:
-        pattern = ",".join([*(f'{label}="%s"' for label in family.labels), _quoted(self._common)])
+        pattern = ",".join([*(f'{label}="%s"' for label in family.labels), self._common.replace("%", "%%")])
         within = rows[: self._most]
         if family.kind == HISTOGRAM:
             for labels, value in within:
@@ -86,10 +86,6 @@ def let_go(rows: list[Any]) -> None:
 def wants_open_metrics(accept: str) -> bool:
     """True if the header `Accept` of a request names OpenMetrics."""
     return "application/openmetrics-text" in accept
-
-
-def _quoted(text: str) -> str:
-    return text.replace("%", "%%")
 
 
 def _heading(family: Family, open_metrics: bool) -> tuple[str, str]:

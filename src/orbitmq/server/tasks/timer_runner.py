@@ -38,7 +38,9 @@ class TimerRunner:
         timer = self._timer
         yield PeriodicTask("timers", STEP_INTERVAL_MS, self.run)
         yield PeriodicTask("sample timers", 1000, timer.metrics.tick)
-        yield PeriodicTask("count timers", LOOK_INTERVAL_MS, timer.refresh_counts, in_thread=True)
+        yield PeriodicTask(
+            "find the oldest timer", LOOK_INTERVAL_MS, lambda _: timer.find_oldest(), in_thread=True
+        )
 
     def run(self, now: int) -> None:
         """One slice, and the next one soon if there is more to do."""

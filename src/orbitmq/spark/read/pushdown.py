@@ -173,7 +173,7 @@ def _holds(one: Filter) -> Callable[[Any], bool] | None:
     if isinstance(one, Not):
         inner = _holds(one.child)
         # `x <> null` and `x not in (1, null)` hold for nothing.
-        if inner is None or _has_null(one.child):
+        if inner is None or (isinstance(one.child, In) and None in one.child.value):
             return None
         return lambda value: not inner(value)
     if isinstance(one, IsNull):
@@ -200,10 +200,6 @@ _COMPARE: dict[type[Filter], Callable[[Any, Any], bool]] = {
     StringEndsWith: lambda value, wanted: value.endswith(wanted),
     StringContains: lambda value, wanted: wanted in value,
 }
-
-
-def _has_null(one: Filter) -> bool:
-    return isinstance(one, In) and None in one.value
 
 
 def _edges(one: Filter) -> tuple[int | None, int | None] | None:

@@ -119,7 +119,7 @@ class Encoder:
                 key,
                 row,
                 name.encode(),
-                None if delay is None else _waits_in(delay),
+                None if delay is None else (SCHEDULE_TOPIC if delay.startswith("DELAY") else TIMER_TOPIC),
                 also_in,
             )
 
@@ -237,7 +237,3 @@ class Encoder:
         if wrong is not None:
             raise BadRow(f"a message cannot be delayed by {wrong}: 0 or null sends it at once")
         return [f"{name}\x01{value}" if value else None for value in listed]
-
-
-def _waits_in(delay: str) -> str:
-    return SCHEDULE_TOPIC if delay.startswith("DELAY") else TIMER_TOPIC

@@ -268,7 +268,7 @@ def test_segments_of_the_timer_log_go_when_nothing_in_them_waits(world_of: Open)
     for number in range(100):
         world.send(f"{number}", TIMER_DELIVER_MS=NOW + 1000 + number * 100)
     world.run(NOW + 6000)
-    world.timer.refresh_counts(world.now)
+    world.timer.find_oldest()
     assert len(list((world.root / "timerlog").iterdir())) == 3
     oldest = world.timer.oldest_waiting()
     assert oldest == world.store.physical_offset_of(TIMER_TOPIC, 0, 51)[0]  # type: ignore[index]
@@ -276,7 +276,7 @@ def test_segments_of_the_timer_log_go_when_nothing_in_them_waits(world_of: Open)
     world.start()
     world.run(NOW + 30_000, step_ms=500)
     assert world.bodies() == [str(n) for n in range(100)]
-    world.timer.refresh_counts(world.now)
+    world.timer.find_oldest()
     assert world.timer.oldest_waiting() is None
     assert len(list((world.root / "timerlog").iterdir())) == 1
 

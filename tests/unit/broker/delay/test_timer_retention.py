@@ -44,7 +44,7 @@ def second(world: TimerWorld) -> None:
         world.send("x" * 1000, topic="U", NUMBER=number)
     world.run(world.now + 1000, step_ms=500)
     world.flush()
-    world.timer.refresh_counts(world.now)
+    world.timer.find_oldest()
     world.store.retention.keep_from = world.timer.oldest_waiting()
     world.store.retention.ask()
     (retention,) = (task for task in world.store.periodic_tasks() if task.name == "retention")

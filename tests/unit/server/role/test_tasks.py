@@ -10,7 +10,7 @@ from tests.unit.options.running import running
 from tests.unit.server.ha.test_replication import group
 from tests.unit.server.role.test_changes import swap
 
-OF_MASTERS = {"timers", "sample timers", "count timers", "tend slaves"}
+OF_MASTERS = {"timers", "sample timers", "find the oldest timer", "tend slaves"}
 OF_EVERY_ROLE = {"flush", "write queues", "retention", "refresh routes", "register"}
 
 
