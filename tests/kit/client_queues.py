@@ -8,7 +8,7 @@ from typing import Any
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.protocol.bodies.queue import LockBatchResponseBody
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.requests.lock import LockBatchMq, LockBatchReply
+from orbitmq.protocol.requests.lock import LockBatchMq
 from orbitmq.protocol.requests.offset import (
     ConsumerOffset,
     GetMaxOffset,
@@ -18,7 +18,7 @@ from orbitmq.protocol.requests.offset import (
 )
 from orbitmq.protocol.requests.pull import PullMessage, PullReply
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack
-from orbitmq.protocol.schema.declare import Reply, Void
+from orbitmq.protocol.schema.declare import JsonReply, Reply, Void
 from tests.kit.client_messages import record, stored
 from tests.kit.fake_broker import FakeBroker
 
@@ -63,7 +63,8 @@ class Queues:
     def lock_all(self) -> None:
         """Grants every lock that is asked for."""
         self.broker.on(
-            LockBatchMq, lambda request: LockBatchReply(LockBatchResponseBody(request.body.mq_set))
+            LockBatchMq,
+            lambda request: JsonReply[LockBatchResponseBody](LockBatchResponseBody(request.body.mq_set)),
         )
 
     def update(self, request: UpdateConsumerOffset) -> Reply:

@@ -13,14 +13,13 @@ from orbitmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import VERSION, Command
 from orbitmq.protocol.requests.client import (
-    ConsumerListReply,
     GetConsumerListByGroup,
     Heartbeat,
     HeartbeatReply,
     UnregisterClient,
 )
-from orbitmq.protocol.requests.route import GetRouteinfoByTopic, RouteReply
-from orbitmq.protocol.schema.declare import REQUESTS, Reply, Request, Void
+from orbitmq.protocol.requests.route import GetRouteinfoByTopic
+from orbitmq.protocol.schema.declare import REQUESTS, JsonReply, Reply, Request, Void
 from orbitmq.server.turn.listener import free_ports
 
 Answering = Callable[[Any], Reply | Refused | None]
@@ -41,7 +40,7 @@ class FakeBroker:
         self._answers: dict[type[Request[Any]], Answering] = {
             GetRouteinfoByTopic: self.route,
             Heartbeat: self._heartbeat,
-            GetConsumerListByGroup: lambda request: ConsumerListReply(
+            GetConsumerListByGroup: lambda request: JsonReply[GetConsumerListByGroupResponseBody](
                 GetConsumerListByGroupResponseBody(self.members.get(request.consumer_group, []))
             ),
             UnregisterClient: lambda _: Void(),
@@ -127,7 +126,7 @@ class FakeBroker:
 
     def route(self, request: GetRouteinfoByTopic) -> Reply | Refused:
         route = self.topics.get(request.topic)
-        return RouteReply(route) if route else Refused(17, "no route")
+        return JsonReply[TopicRouteData](route) if route else Refused(17, "no route")
 
     def _heartbeat(self, request: Heartbeat) -> Reply:
         for row in request.body.consumer_data_set:

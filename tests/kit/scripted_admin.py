@@ -12,13 +12,8 @@ from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, To
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.remoting.frame import FrameSplitter, encode_command
-from orbitmq.protocol.requests.route import (
-    ClusterInfoReply,
-    GetBrokerClusterInfo,
-    GetRouteinfoByTopic,
-    RouteReply,
-)
-from orbitmq.protocol.schema.declare import REQUESTS, Reply, Request
+from orbitmq.protocol.requests.route import GetBrokerClusterInfo, GetRouteinfoByTopic
+from orbitmq.protocol.schema.declare import REQUESTS, JsonReply, Reply, Request
 
 Answer = Reply | Refused | Callable[[Any], Reply | Refused]
 
@@ -69,8 +64,8 @@ def alone(answers: dict[type, Answer]) -> Scripted:
         return {"a": BrokerData("C", "a", {0: peer.address})}
 
     peer.answers = {
-        GetBrokerClusterInfo: lambda _: ClusterInfoReply(body=ClusterInfo(brokers(), {"C": ["a"]})),
-        GetRouteinfoByTopic: lambda _: RouteReply(
+        GetBrokerClusterInfo: lambda _: JsonReply[ClusterInfo](body=ClusterInfo(brokers(), {"C": ["a"]})),
+        GetRouteinfoByTopic: lambda _: JsonReply[TopicRouteData](
             body=TopicRouteData(queue_datas=[QueueData("a", 4, 4, 6)], broker_datas=list(brokers().values()))
         ),
         **answers,

@@ -36,7 +36,7 @@ from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Peer, Wait, tables_of
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.schema.declare import Blob, Reply, Request
+from orbitmq.protocol.schema.declare import Blob, JsonReply, Reply, Request
 from orbitmq.store import PendingMessage, StoreFigures
 from tests.kit.memory_store import MemoryStore
 from tests.kit.waiting import met
@@ -188,7 +188,7 @@ class World:
             result = result.then(met(result), now)
         assert isinstance(result, Reply)
         # Bytes that go over the wire have to be readable at the other end.
-        kind = request.REPLY if isinstance(result, Blob) else type(result)
+        kind = request.REPLY if type(result) in (Blob, JsonReply) else type(result)
         return kind.from_command(result.to_command(1))
 
     def refusal(self, request: Request[Any], peer: Peer | None = None) -> Refused:

@@ -23,8 +23,10 @@ from orbitmq.protocol.requests.lite import (
     GetParentTopicInfo,
     TriggerLiteDispatch,
 )
+from orbitmq.protocol.schema.declare import JsonReply, Request
+from orbitmq.protocol.schema.json_body import JsonBody
 
-T = TypeVar("T")
+BodyT = TypeVar("BodyT", bound=JsonBody)
 
 
 class NotALiteGroup(OrbitError):
@@ -35,22 +37,12 @@ async def broker_lite_info(
     admin: Admin, cluster: str | None = None, broker: str | None = None
 ) -> dict[str, BrokerLiteInfoBody]:
     """Figures of the lite topics of each master, by the brokers' names. Raises NoBroker."""
-
-    async def ask(one: BrokerAt) -> BrokerLiteInfoBody:
-        return (await admin.call(one.address, GetBrokerLiteInfo())).body or BrokerLiteInfoBody()
-
-    masters = await admin.masters(cluster, broker)
-    return _by_name(masters, await admin.each(masters, ask))
+    return await _ask(admin, await admin.masters(cluster, broker), GetBrokerLiteInfo(), BrokerLiteInfoBody)
 
 
 async def parent_topic_info(admin: Admin, topic: str) -> dict[str, ParentTopicInfoBody]:
     """Figures of a parent topic, by broker. Raises TopicNotExist, BrokerRefused if it has no lite topics."""
-
-    async def ask(one: BrokerAt) -> ParentTopicInfoBody:
-        return (await admin.call(one.address, GetParentTopicInfo(topic))).body or ParentTopicInfoBody()
-
-    brokers = await admin.brokers_of(topic)
-    return _by_name(brokers, await admin.each(brokers, ask))
+    return await _ask(admin, await admin.brokers_of(topic), GetParentTopicInfo(topic), ParentTopicInfoBody)
 
 
 async def lite_topic_info(admin: Admin, topic: str, lite_topic: str) -> dict[str, LiteTopicInfoBody]:
@@ -58,13 +50,8 @@ async def lite_topic_info(admin: Admin, topic: str, lite_topic: str) -> dict[str
 
     A lite topic without messages has the offsets 0. Raises as `parent_topic_info` does.
     """
-
-    async def ask(one: BrokerAt) -> LiteTopicInfoBody:
-        reply = await admin.call(one.address, GetLiteTopicInfo(topic, lite_topic))
-        return reply.body or LiteTopicInfoBody()
-
-    brokers = await admin.brokers_of(topic)
-    return _by_name(brokers, await admin.each(brokers, ask))
+    request = GetLiteTopicInfo(topic, lite_topic)
+    return await _ask(admin, await admin.brokers_of(topic), request, LiteTopicInfoBody)
 
 
 async def lite_client_info(
@@ -75,13 +62,8 @@ async def lite_client_info(
     The count is -1 where the broker does not know the client. Raises NotALiteGroup.
     """
     parent = await _parent_of(admin, group)
-
-    async def ask(one: BrokerAt) -> LiteClientInfoBody:
-        request = GetLiteClientInfo(parent, group, client_id, most)
-        return (await admin.call(one.address, request)).body or LiteClientInfoBody()
-
-    brokers = await admin.brokers_of(parent)
-    return _by_name(brokers, await admin.each(brokers, ask))
+    request = GetLiteClientInfo(parent, group, client_id, most)
+    return await _ask(admin, await admin.brokers_of(parent), request, LiteClientInfoBody)
 
 
 async def lite_group_info(
@@ -91,13 +73,8 @@ async def lite_group_info(
 
     Raises NotALiteGroup.
     """
-
-    async def ask(one: BrokerAt) -> LiteGroupInfoBody:
-        reply = await admin.call(one.address, GetLiteGroupInfo(group, lite_topic, most))
-        return reply.body or LiteGroupInfoBody()
-
     brokers = await admin.brokers_of(await _parent_of(admin, group))
-    return _by_name(brokers, await admin.each(brokers, ask))
+    return await _ask(admin, brokers, GetLiteGroupInfo(group, lite_topic, most), LiteGroupInfoBody)
 
 
 async def trigger_lite_dispatch(admin: Admin, group: str, client_id: str | None = None) -> list[str]:
@@ -105,17 +82,16 @@ async def trigger_lite_dispatch(admin: Admin, group: str, client_id: str | None 
 
     Raises NotALiteGroup.
     """
-
-    async def ask(one: BrokerAt) -> None:
-        await admin.call(one.address, TriggerLiteDispatch(group, client_id))
-
     brokers = await admin.brokers_of(await _parent_of(admin, group))
-    await admin.each(brokers, ask)
+    await admin.each(brokers, lambda one: admin.call(one.address, TriggerLiteDispatch(group, client_id)))
     return [one.name for one in brokers]
 
 
-def _by_name(brokers: list[BrokerAt], found: list[T]) -> dict[str, T]:
-    return {one.name: body for one, body in zip(brokers, found, strict=True)}
+async def _ask(
+    admin: Admin, brokers: list[BrokerAt], request: Request[JsonReply[BodyT | None]], empty: type[BodyT]
+) -> dict[str, BodyT]:
+    replies = await admin.each(brokers, lambda one: admin.call(one.address, request))
+    return {one.name: reply.body or empty() for one, reply in zip(brokers, replies, strict=True)}
 
 
 async def _parent_of(admin: Admin, group: str) -> str:

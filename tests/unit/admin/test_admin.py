@@ -6,21 +6,15 @@ from orbitmq.net.errors import BadAddress, NoNameServer
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from orbitmq.protocol.errors import PeerFailed, Refused, TopicNotExist
-from orbitmq.protocol.requests.route import (
-    ClusterInfoReply,
-    GetBrokerClusterInfo,
-    GetRouteinfoByTopic,
-    PutKvConfig,
-    RouteReply,
-)
-from orbitmq.protocol.schema.declare import Void
+from orbitmq.protocol.requests.route import GetBrokerClusterInfo, GetRouteinfoByTopic, PutKvConfig
+from orbitmq.protocol.schema.declare import JsonReply, Void
 from tests.kit.scripted_admin import Scripted
 
 NOBODY = "127.0.0.1:1"
 
 
-def cluster_info() -> ClusterInfoReply:
-    return ClusterInfoReply(
+def cluster_info() -> JsonReply[ClusterInfo]:
+    return JsonReply[ClusterInfo](
         body=ClusterInfo(
             {
                 "b": BrokerData("C2", "b", {0: "10.0.0.3:10911"}),
@@ -103,7 +97,10 @@ async def test_the_member_with_the_lowest_id_stands_for_its_group() -> None:
         queue_datas=[QueueData("a", 4, 4, 6)],
         broker_datas=[BrokerData("C1", "a", {2: "s:1", 1: "r:1"}), BrokerData("C1", "gone", {})],
     )
-    async with Scripted({GetRouteinfoByTopic: RouteReply(body=route)}) as peer, Admin(peer.address) as admin:
+    async with (
+        Scripted({GetRouteinfoByTopic: JsonReply[TopicRouteData](body=route)}) as peer,
+        Admin(peer.address) as admin,
+    ):
         [one] = await admin.brokers_of("t")
         assert (one.name, one.broker_id, one.address) == ("a", 1, "r:1")
 

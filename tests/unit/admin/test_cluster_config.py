@@ -11,7 +11,8 @@ from orbitmq.admin.cluster_config import ClusterConfig, OptionValues, cluster_co
 from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.admin import BrokerConfigReply, GetBrokerConfig
-from orbitmq.protocol.requests.route import ClusterInfoReply, GetBrokerClusterInfo
+from orbitmq.protocol.requests.route import GetBrokerClusterInfo
+from orbitmq.protocol.schema.declare import JsonReply
 from tests.kit.scripted_admin import Answer, Scripted
 
 
@@ -25,7 +26,7 @@ async def configs(first: Answer, second: Answer) -> ClusterConfig:
     async with Scripted({GetBrokerConfig: first}) as a, Scripted({GetBrokerConfig: second}) as b:
         info = ClusterInfo({"a": BrokerData("C", "a", {0: a.address, 1: b.address})}, {"C": ["a"]})
         async with (
-            Scripted({GetBrokerClusterInfo: ClusterInfoReply(body=info)}) as names,
+            Scripted({GetBrokerClusterInfo: JsonReply[ClusterInfo](body=info)}) as names,
             Admin(names.address) as admin,
         ):
             return await cluster_config(admin)

@@ -6,14 +6,9 @@ from orbitmq.cli.admin.cluster_list import show as show_cluster
 from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.requests.admin import (
-    GetBrokerRuntimeInfo,
-    RuntimeInfoReply,
-)
-from orbitmq.protocol.requests.route import (
-    ClusterInfoReply,
-    GetBrokerClusterInfo,
-)
+from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
+from orbitmq.protocol.requests.route import GetBrokerClusterInfo
+from orbitmq.protocol.schema.declare import JsonReply
 from tests.kit.scripted_admin import alone
 
 
@@ -24,10 +19,10 @@ async def test_a_broker_that_does_not_answer_is_down_and_one_that_may_not_is_ref
         "putTps": "1.5 2.0 3.0 ",
         "msgPutTotalTodayNow": "9",
     }
-    async with alone({GetBrokerRuntimeInfo: RuntimeInfoReply(body=KVTable(info))}) as peer:
+    async with alone({GetBrokerRuntimeInfo: JsonReply[KVTable](body=KVTable(info))}) as peer:
         gone = BrokerData("C", "gone", {0: "127.0.0.1:1"})
         here = BrokerData("C", "a", {0: peer.address})
-        peer.answers[GetBrokerClusterInfo] = ClusterInfoReply(
+        peer.answers[GetBrokerClusterInfo] = JsonReply[ClusterInfo](
             body=ClusterInfo({"a": here, "gone": gone}, {"C": ["a", "gone"]})
         )
         async with Admin(peer.address) as admin:

@@ -13,8 +13,8 @@ from orbitmq.protocol.requests.controller import (
     ControllerGetSyncStateData,
     ElectMasterReply,
     MetadataReply,
-    ReplicasReply,
 )
+from orbitmq.protocol.schema.declare import JsonReply
 from tests.kit.scripted_admin import Scripted
 
 NOWHERE = "127.0.0.1:1"
@@ -61,7 +61,7 @@ async def test_elections_are_told_and_apaches_controllers_keep_none() -> None:
     async with Scripted({}) as peer, Admin() as admin:
         peer.answers = {
             ControllerGetMetadataInfo: MetadataReply("g", "c1", peer.address, True, ""),
-            ControllerGetSyncStateData: ReplicasReply(
+            ControllerGetSyncStateData: JsonReply[BrokerReplicasInfo](
                 BrokerReplicasInfo({"broker-a": ours, "apache": ReplicasInfo(1, "a", 2, 2)})
             ),
         }

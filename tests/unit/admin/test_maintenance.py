@@ -12,29 +12,30 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.route import (
     AddedReply,
     AddWritePermOfBroker,
-    ClusterInfoReply,
     GetBrokerClusterInfo,
     GetRouteinfoByTopic,
-    RouteReply,
     WipedReply,
     WipeWritePermOfBroker,
 )
+from orbitmq.protocol.schema.declare import JsonReply
 from tests.kit.scripted_admin import Scripted
 
 
 def name_server(perms: dict[str, int | None], topics: int = 3) -> Scripted:
     """Knows these brokers, with the permission of the topic that is named as each."""
 
-    def route(request: GetRouteinfoByTopic) -> RouteReply | Refused:
+    def route(request: GetRouteinfoByTopic) -> JsonReply[TopicRouteData] | Refused:
         perm = perms[request.topic]
         if perm is None:
             return Refused(17, "No topic route info")
-        return RouteReply(body=TopicRouteData(queue_datas=[QueueData(request.topic, 1, 1, perm)]))
+        return JsonReply[TopicRouteData](
+            body=TopicRouteData(queue_datas=[QueueData(request.topic, 1, 1, perm)])
+        )
 
     info = ClusterInfo({one: BrokerData("C", one, {0: "127.0.0.1:1"}) for one in perms}, {"C": [*perms]})
     return Scripted(
         {
-            GetBrokerClusterInfo: ClusterInfoReply(body=info),
+            GetBrokerClusterInfo: JsonReply[ClusterInfo](body=info),
             GetRouteinfoByTopic: route,
             WipeWritePermOfBroker: WipedReply(wipe_topic_count=topics),
             AddWritePermOfBroker: AddedReply(add_topic_count=topics),

@@ -9,10 +9,10 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.client import GetConsumerConnectionList
 from orbitmq.protocol.requests.group import (
     AllGroupConfigReply,
-    ConsumeStatsReply,
     GetAllSubscriptiongroupConfig,
     GetConsumeStats,
 )
+from orbitmq.protocol.schema.declare import JsonReply
 from tests.kit.scripted_admin import alone
 
 
@@ -22,7 +22,7 @@ async def test_progress_sums_over_queues() -> None:
         MessageQueue("t", "a", 0): OffsetWrapper(5, 5, 5, 0),
     }
     async with (
-        alone({GetConsumeStats: ConsumeStatsReply(body=ConsumeStats(table, 1.5))}) as peer,
+        alone({GetConsumeStats: JsonReply[ConsumeStats](body=ConsumeStats(table, 1.5))}) as peer,
         Admin(peer.address) as admin,
     ):
         progress = await group_progress(admin, "g")
@@ -34,7 +34,7 @@ async def test_progress_sums_over_queues() -> None:
 async def test_nothing_is_in_flight_in_a_group_without_members() -> None:
     table = {MessageQueue("t", "a", 0): OffsetWrapper(10, 4, 6, 0)}
     answers = {
-        GetConsumeStats: ConsumeStatsReply(body=ConsumeStats(table, 1.5)),
+        GetConsumeStats: JsonReply[ConsumeStats](body=ConsumeStats(table, 1.5)),
         GetConsumerConnectionList: Refused(206, "not online"),
         GetAllSubscriptiongroupConfig: AllGroupConfigReply(
             body=SubscriptionGroupWrapper({"g": SubscriptionGroupConfig("g")})

@@ -16,22 +16,18 @@ from orbitmq.protocol.bodies.stats import (
     OffsetWrapper,
 )
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.requests.admin import (
-    BrokerStatsReply,
-    GetBrokerRuntimeInfo,
-    RuntimeInfoReply,
-    ViewBrokerStatsData,
-)
+from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo, ViewBrokerStatsData
 from orbitmq.protocol.requests.client import GetConsumerConnectionList
-from orbitmq.protocol.requests.group import ConsumeStatsReply, GetConsumeStats
-from orbitmq.protocol.requests.topic import GroupListReply, QueryTopicConsumeByWho
+from orbitmq.protocol.requests.group import GetConsumeStats
+from orbitmq.protocol.requests.topic import QueryTopicConsumeByWho
+from orbitmq.protocol.schema.declare import JsonReply
 from tests.kit.scripted_admin import alone
 
 
 async def test_a_young_broker_knows_its_first_day_by_the_minute() -> None:
     young = BrokerStatsData(BrokerStatsItem(6, 0.1, 1.0), BrokerStatsItem(), BrokerStatsItem())
     async with (
-        alone({ViewBrokerStatsData: BrokerStatsReply(body=young)}) as peer,
+        alone({ViewBrokerStatsData: JsonReply[BrokerStatsData](body=young)}) as peer,
         Admin(peer.address) as admin,
     ):
         brokers = await admin.masters()
@@ -39,7 +35,7 @@ async def test_a_young_broker_knows_its_first_day_by_the_minute() -> None:
         peer.answers[ViewBrokerStatsData] = Refused(1, "The stats <TOPIC_PUT_NUMS> <t> not exist")
         assert await statistic(admin, brokers, "TOPIC_PUT_NUMS", "t") == (0.0, 0)
         late = BrokerStatsData(BrokerStatsItem(6, 0.1, 1.0), BrokerStatsItem(50), BrokerStatsItem(10))
-        peer.answers[ViewBrokerStatsData] = BrokerStatsReply(body=late)
+        peer.answers[ViewBrokerStatsData] = JsonReply[BrokerStatsData](body=late)
         assert await statistic(admin, brokers, "TOPIC_PUT_NUMS", "t") == (0.1, 50), "the day's sample is old"
 
 
@@ -51,11 +47,11 @@ async def test_a_group_without_members_takes_nothing_and_a_young_broker_says_so(
     boot = KVTable({"bootTimestamp": str(int(time.time() * 1000) - hours * 3_600_000)})
     offsets = ConsumeStats({MessageQueue("t", "a", 0): OffsetWrapper(9, 4, 6, 0)}, 1.0)
     answers = {
-        ViewBrokerStatsData: BrokerStatsReply(body=body),
-        QueryTopicConsumeByWho: GroupListReply(body=GroupList(["g"])),
-        GetConsumeStats: ConsumeStatsReply(body=offsets),
+        ViewBrokerStatsData: JsonReply[BrokerStatsData](body=body),
+        QueryTopicConsumeByWho: JsonReply[GroupList](body=GroupList(["g"])),
+        GetConsumeStats: JsonReply[ConsumeStats](body=offsets),
         GetConsumerConnectionList: Refused(206, "not online"),
-        GetBrokerRuntimeInfo: RuntimeInfoReply(body=boot),
+        GetBrokerRuntimeInfo: JsonReply[KVTable](body=boot),
     }
     async with alone(answers) as peer, Admin(peer.address) as admin:
         rows = await rows_of(admin, await admin.masters(), "t", False)

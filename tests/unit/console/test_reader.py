@@ -5,7 +5,8 @@ from orbitmq.console.reader import Reader, SilentBroker
 from orbitmq.console.sampling import look
 from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo
 from orbitmq.protocol.requests.admin import GetBrokerConfig, GetBrokerRuntimeInfo
-from orbitmq.protocol.requests.route import ClusterInfoReply, GetBrokerClusterInfo
+from orbitmq.protocol.requests.route import GetBrokerClusterInfo
+from orbitmq.protocol.schema.declare import JsonReply
 from orbitmq.testing import LocalBroker
 from tests.kit.scripted_admin import Scripted
 
@@ -18,7 +19,9 @@ async def test_a_broker_that_is_down_is_left_out_and_the_others_are_told() -> No
             name: BrokerData("C", name, {0: address})
             for name, address in (("a", broker.broker), ("b", NOBODY))
         }
-        names = Scripted({GetBrokerClusterInfo: lambda _: ClusterInfoReply(body=ClusterInfo(brokers, {}))})
+        names = Scripted(
+            {GetBrokerClusterInfo: lambda _: JsonReply[ClusterInfo](body=ClusterInfo(brokers, {}))}
+        )
         async with names, Admin(names.address) as admin, Reader(names.address) as reader:
             sample = await look(admin, reader)
             assert {one.at.name: one.state for one in sample.brokers} == {"a": "active", "b": "down"}
@@ -32,7 +35,7 @@ async def test_a_broker_that_is_down_is_left_out_and_the_others_are_told() -> No
 
 async def test_where_all_brokers_are_silent_a_page_says_which() -> None:
     brokers = {"b": BrokerData("C", "b", {0: NOBODY})}
-    names = Scripted({GetBrokerClusterInfo: lambda _: ClusterInfoReply(body=ClusterInfo(brokers, {}))})
+    names = Scripted({GetBrokerClusterInfo: lambda _: JsonReply[ClusterInfo](body=ClusterInfo(brokers, {}))})
     async with names, Reader(names.address) as reader:
         reader.silent = frozenset({NOBODY})
         with pytest.raises(NoBroker, match="none of these brokers answers: b"):

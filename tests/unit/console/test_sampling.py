@@ -12,7 +12,8 @@ from orbitmq.console.sampling import SERIES, Sample, look
 from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
-from orbitmq.protocol.requests.route import ClusterInfoReply, GetBrokerClusterInfo
+from orbitmq.protocol.requests.route import GetBrokerClusterInfo
+from orbitmq.protocol.schema.declare import JsonReply
 from tests.kit.scripted_admin import Answer, Scripted
 
 
@@ -54,7 +55,7 @@ async def looked(answer: Answer | None) -> Sample:
     async with Scripted({} if answer is None else {GetBrokerRuntimeInfo: answer}) as peer:
         address = "127.0.0.1:1" if answer is None else peer.address
         info = ClusterInfo({"a": BrokerData("C", "a", {0: address})}, {"C": ["a"]})
-        peer.answers[GetBrokerClusterInfo] = ClusterInfoReply(body=info)
+        peer.answers[GetBrokerClusterInfo] = JsonReply[ClusterInfo](body=info)
         async with Admin(peer.address) as admin, Reader(peer.address) as reader:
             return await look(admin, reader)
 

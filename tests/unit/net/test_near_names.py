@@ -5,8 +5,8 @@ from orbitmq.net.near_names import MOST_COMPARED, near_names, near_topics
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.topic import TopicList
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.requests.client import TopicListReply
 from orbitmq.protocol.requests.route import GetAllTopicListFromNameserver
+from orbitmq.protocol.schema.declare import JsonReply
 from tests.kit.fake_broker import FakeBroker
 
 KNOWN = ["orders", "order-events", "Payments", "%RETRY%orders", "%DLQ%orders", "SCHEDULE_TOPIC_XXXX", "x"]
@@ -35,7 +35,7 @@ def test_very_many_names_cost_little() -> None:
 async def test_a_name_server_that_does_not_tell_is_no_error(pool: ConnectionPool) -> None:
     server = await FakeBroker().start()
     names = NameServers([server.address], pool, 60_000)
-    server.on(GetAllTopicListFromNameserver, lambda _: TopicListReply(TopicList(KNOWN)))
+    server.on(GetAllTopicListFromNameserver, lambda _: JsonReply[TopicList](TopicList(KNOWN)))
     assert await near_topics(names, "ordrs") == ["orders"]
     server.on(GetAllTopicListFromNameserver, lambda _: Refused(1, "disable"))
     assert await near_topics(names, "ordrs") == []

@@ -25,13 +25,11 @@ from orbitmq.protocol.requests.group import (
     DeleteSubscriptionGroupList,
     GetAllSubscriptiongroupConfig,
     GetSubscriptiongroupConfig,
-    GroupConfigReply,
-    GroupForbiddenReply,
     UpdateAndCreateSubscriptiongroup,
     UpdateAndCreateSubscriptiongroupList,
     UpdateAndGetGroupForbidden,
 )
-from orbitmq.protocol.schema.declare import Reply, Void
+from orbitmq.protocol.schema.declare import JsonReply, Reply, Void
 
 
 @dataclass(slots=True)
@@ -152,7 +150,7 @@ def get_subscriptiongroup_config(
     config = tables.groups.find(name, now)
     if config is None:
         raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name}")
-    reply = GroupConfigReply(body=config)
+    reply = JsonReply(config)
     return after_saving(tables.dirty_tables, reply, now, tables.groups.NAME)
 
 
@@ -164,7 +162,7 @@ def update_and_get_group_forbidden(
     request = call.request
     if request.readable is not None:
         tables.groups.set_readable(request.group, request.topic, request.readable, now)
-    reply = GroupForbiddenReply(
+    reply = JsonReply(
         body=GroupForbidden(
             topic=request.topic,
             group=request.group,

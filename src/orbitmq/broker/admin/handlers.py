@@ -21,17 +21,15 @@ from orbitmq.protocol.requests.admin import (
     CleanExpiredConsumequeue,
     DeleteExpiredCommitlog,
     GetBrokerRuntimeInfo,
-    RuntimeInfoReply,
 )
 from orbitmq.protocol.requests.ha import (
     ExchangeBrokerHaInfo,
     GetBrokerHaStatus,
     HaInfoReply,
-    HaStatusReply,
     ResetMasterFlushOffset,
 )
 from orbitmq.protocol.requests.topic import CleanUnusedTopic
-from orbitmq.protocol.schema.declare import Reply, Void
+from orbitmq.protocol.schema.declare import JsonReply, Reply, Void
 from orbitmq.store import MessageStore, StoreFigures
 
 
@@ -85,13 +83,13 @@ def get_broker_runtime_info(tables: AdminTables, call: Call[GetBrokerRuntimeInfo
         info["orbitmqVersion"] = tables.identity.version
     if tables.role.blind_since is not None:
         info["orbitmqBlindSince"] = str(tables.role.blind_since)
-    return RuntimeInfoReply(body=KVTable(info))
+    return JsonReply(KVTable(info))
 
 
 @handlers(GetBrokerHaStatus)
 def get_broker_ha_status(tables: AdminTables, call: Call[GetBrokerHaStatus], now: int) -> Reply:
     """Replication as this broker sees it."""
-    return HaStatusReply(body=tables.replication.status(now))
+    return JsonReply(tables.replication.status(now))
 
 
 @handlers(ExchangeBrokerHaInfo)

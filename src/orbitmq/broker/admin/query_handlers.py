@@ -18,9 +18,9 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import INDEX_KEY, INDEX_TAG, INDEX_UNIQUE
 from orbitmq.protocol.records.message import BadRecord
 from orbitmq.protocol.records.message_cy import decode_record
-from orbitmq.protocol.requests.pull import QueryMessage, QueryReply, RecordReply, ViewMessageById
-from orbitmq.protocol.requests.topic import ConsumeQueueReply, QueryConsumeQueue
-from orbitmq.protocol.schema.declare import Reply
+from orbitmq.protocol.requests.pull import QueryMessage, QueryReply, ViewMessageById
+from orbitmq.protocol.requests.topic import QueryConsumeQueue
+from orbitmq.protocol.schema.declare import Blob, JsonReply, Reply
 from orbitmq.store import MessageStore
 from orbitmq.store.option_rows import StoreSettings
 
@@ -95,7 +95,7 @@ def view_message_by_id(tables: QueryTables, call: Call[ViewMessageById], now: in
         if record is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         tables.record_access.check(call, record, GET)
-        return RecordReply(bytes(record))
+        return Blob(bytes(record))
 
     unconfirmed = bool(call.request.unconfirmed)
     return off_loop(read_record(tables.store, offset, unconfirmed=unconfirmed), found, now)
@@ -131,7 +131,7 @@ def query_consume_queue(tables: QueryTables, call: Call[QueryConsumeQueue], now:
         return units
 
     def reply(units: list[ConsumeQueueData], later: int) -> Reply:
-        return ConsumeQueueReply(
+        return JsonReply(
             body=QueryConsumeQueueResponseBody(
                 subscription_data=subscription,
                 filter_data=None if subscription is None else "null",

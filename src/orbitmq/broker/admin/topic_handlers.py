@@ -36,7 +36,7 @@ from orbitmq.protocol.bodies.topic import (
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import retry_topic
-from orbitmq.protocol.requests.client import QueryTopicsByConsumer, TopicListReply
+from orbitmq.protocol.requests.client import QueryTopicsByConsumer
 from orbitmq.protocol.requests.topic import (
     DeleteTopicInBroker,
     DeleteTopicInBrokerList,
@@ -44,14 +44,12 @@ from orbitmq.protocol.requests.topic import (
     GetSystemTopicListFromBroker,
     GetTopicConfig,
     GetTopicStatsInfo,
-    GroupListReply,
     QueryTopicConsumeByWho,
-    TopicConfigReply,
     TopicStatsReply,
     UpdateAndCreateTopic,
     UpdateAndCreateTopicList,
 )
-from orbitmq.protocol.schema.declare import Blob, Reply, Void
+from orbitmq.protocol.schema.declare import Blob, JsonReply, Reply, Void
 from orbitmq.store import MessageStore
 
 MESSAGE_TYPE = "message.type"
@@ -238,7 +236,7 @@ def get_topic_config(tables: TopicTables, call: Call[GetTopicConfig], now: int) 
     config = tables.topics.get(name)
     if config is None:
         raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
-    return TopicConfigReply(
+    return JsonReply(
         body=TopicConfigAndQueueMapping(
             topic_name=config.topic_name,
             read_queue_nums=config.read_queue_nums,
@@ -255,7 +253,7 @@ def get_topic_config(tables: TopicTables, call: Call[GetTopicConfig], now: int) 
 @handlers(GetSystemTopicListFromBroker)
 def get_system_topic_list(tables: TopicTables, call: Call[GetSystemTopicListFromBroker], now: int) -> Reply:
     """The topics that belong to the system here."""
-    return TopicListReply(body=TopicList(topic_list=sorted(tables.topics.system_topics)))
+    return JsonReply(TopicList(topic_list=sorted(tables.topics.system_topics)))
 
 
 @handlers(GetTopicStatsInfo)
@@ -306,13 +304,13 @@ def query_topic_consume_by_who(tables: TopicTables, call: Call[QueryTopicConsume
     """The groups that consume a topic: by their subscriptions now, or by offsets of earlier times."""
     topic = call.request.topic
     groups = tables.clients.groups_of(topic) | tables.offsets.groups_of(topic)
-    return GroupListReply(body=GroupList(group_list=sorted(groups)))
+    return JsonReply(GroupList(group_list=sorted(groups)))
 
 
 @handlers(QueryTopicsByConsumer)
 def query_topics_by_consumer(tables: TopicTables, call: Call[QueryTopicsByConsumer], now: int) -> Reply:
     """The topics a group has offsets for."""
-    return TopicListReply(
+    return JsonReply(
         body=TopicList(
             topic_list=sorted(tables.offsets.topics_of(call.request.group)),
             broker_addr=tables.identity.address,

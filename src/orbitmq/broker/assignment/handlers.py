@@ -28,14 +28,8 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.codes import PERM_READ, ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import RETRY_PREFIX
-from orbitmq.protocol.requests.pop import (
-    AllRequestModesReply,
-    AssignmentReply,
-    GetAllMessageRequestMode,
-    QueryAssignment,
-    SetMessageRequestMode,
-)
-from orbitmq.protocol.schema.declare import Void
+from orbitmq.protocol.requests.pop import GetAllMessageRequestMode, QueryAssignment, SetMessageRequestMode
+from orbitmq.protocol.schema.declare import JsonReply, Void
 
 ROUTE_TIMEOUT_MS = 3_000
 
@@ -69,7 +63,9 @@ def query_assignment(tables: AssignmentTables, call: Call[QueryAssignment], now:
     return Wait((tables.routes.ask(body.topic),), now + ROUTE_TIMEOUT_MS, looked_up)
 
 
-def _answer(tables: AssignmentTables, body: QueryAssignmentRequestBody, now: int) -> AssignmentReply:
+def _answer(
+    tables: AssignmentTables, body: QueryAssignmentRequestBody, now: int
+) -> JsonReply[QueryAssignmentResponseBody | None]:
     mode = tables.modes.get(body.topic, body.consumer_group)
     queues = _assigned(tables, body, mode, now)
     assignments = (
@@ -77,7 +73,7 @@ def _answer(tables: AssignmentTables, body: QueryAssignmentRequestBody, now: int
         if queues is None
         else [MessageQueueAssignment(message_queue=queue, mode=mode.mode) for queue in queues]
     )
-    return AssignmentReply(body=QueryAssignmentResponseBody(assignments))
+    return JsonReply(QueryAssignmentResponseBody(assignments))
 
 
 def _assigned(
@@ -134,4 +130,4 @@ def get_all_message_request_mode(
     tables: AssignmentTables, call: Call[GetAllMessageRequestMode], now: int
 ) -> Result:
     """All modes that were set."""
-    return AllRequestModesReply(body=tables.modes.to_body())
+    return JsonReply(tables.modes.to_body())

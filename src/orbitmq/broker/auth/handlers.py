@@ -42,8 +42,6 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.remoting.signing import ACCESS_KEY
 from orbitmq.protocol.requests.auth import (
-    AclReply,
-    AclsReply,
     AuthCreateAcl,
     AuthCreateUser,
     AuthDeleteAcl,
@@ -54,10 +52,8 @@ from orbitmq.protocol.requests.auth import (
     AuthListUser,
     AuthUpdateAcl,
     AuthUpdateUser,
-    UserReply,
-    UsersReply,
 )
-from orbitmq.protocol.schema.declare import Reply, Void
+from orbitmq.protocol.schema.declare import JsonReply, Reply, Void
 
 MAX_NAME_CHARACTERS = 255
 """A user's name is part of every request it signs; Apache has no limit."""
@@ -145,7 +141,7 @@ def get_user(tables: AuthTables, call: Call[AuthGetUser], now: int) -> Reply:
     if not (call.request.username or "").strip():
         raise Refused(ResponseCode.INVALID_PARAMETER, "The username is blank")
     user = tables.auth.user(call.request.username or "")
-    return UserReply(body=None if user is None else _user_info(user, _shows_secrets(tables, call.command)))
+    return JsonReply(body=None if user is None else _user_info(user, _shows_secrets(tables, call.command)))
 
 
 @handlers(AuthListUser)
@@ -153,7 +149,7 @@ def list_users(tables: AuthTables, call: Call[AuthListUser], now: int) -> Reply:
     """Users by a part of their names; no body if there are none."""
     shows = _shows_secrets(tables, call.command)
     users = [_user_info(user, shows) for user in tables.auth.users(_filter(call.request.filter))]
-    return UsersReply(body=UserInfoList(users) if users else None)
+    return JsonReply(UserInfoList(users) if users else None)
 
 
 def _username(name: str | None) -> str:
@@ -248,7 +244,7 @@ def delete_acl(tables: AuthTables, call: Call[AuthDeleteAcl], now: int) -> Resul
 def get_acl(tables: AuthTables, call: Call[AuthGetAcl], now: int) -> Reply:
     """The rules of one user; no body if it has none."""
     acl = tables.auth.acl(_existing(tables, call.request.subject))
-    return AclReply(body=None if acl is None else _acl_info(acl))
+    return JsonReply(None if acl is None else _acl_info(acl))
 
 
 @handlers(AuthListAcl)
@@ -256,7 +252,7 @@ def list_acls(tables: AuthTables, call: Call[AuthListAcl], now: int) -> Reply:
     """Rules by parts of their subjects and resources; no body if there are none."""
     request = call.request
     found = tables.auth.acls(_filter(request.subject_filter), _filter(request.resource_filter))
-    return AclsReply(body=AclInfoList(list(map(_acl_info, found))) if found else None)
+    return JsonReply(AclInfoList(list(map(_acl_info, found))) if found else None)
 
 
 def users_of(infos: list[UserInfo], known: AuthTable) -> tuple[dict[str, User], list[str]]:

@@ -31,22 +31,17 @@ from orbitmq.protocol.codes import LanguageCode, ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import retry_topic
 from orbitmq.protocol.requests.client import (
-    AllProducersReply,
     CheckClientConfig,
-    ConsumerConnectionReply,
-    ConsumerListReply,
     GetAllProducerInfo,
     GetConsumerConnectionList,
     GetConsumerListByGroup,
     GetProducerConnectionList,
     Heartbeat,
     HeartbeatReply,
-    ProducerConnectionReply,
     QuerySubscriptionByConsumer,
-    SubscriptionReply,
     UnregisterClient,
 )
-from orbitmq.protocol.schema.declare import Reply, Void
+from orbitmq.protocol.schema.declare import JsonReply, Reply, Void
 
 
 @dataclass(slots=True)
@@ -182,7 +177,7 @@ def get_consumer_list_by_group(tables: ClientTables, call: Call[GetConsumerListB
     group = tables.clients.consumers.get(name)
     if group is None:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
-    return ConsumerListReply(
+    return JsonReply(
         body=GetConsumerListByGroupResponseBody(group.client_ids(), group.filters_of_members() or None)
     )
 
@@ -193,7 +188,7 @@ def get_consumer_connection_list(
 ) -> Reply:
     """The members of a consumer group, and what it consumes."""
     group = _online(tables, call.request.consumer_group)
-    return ConsumerConnectionReply(
+    return JsonReply(
         body=ConsumerConnection(
             connection_set=[_connection(client) for client in group.members.values()],
             subscription_table=dict(group.subscriptions),
@@ -214,7 +209,7 @@ def get_producer_connection_list(
     members = tables.clients.producers.get(name)
     if not members:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
-    return ProducerConnectionReply(
+    return JsonReply(
         body=ProducerConnection(connection_set=[_connection(client) for client in members.values()])
     )
 
@@ -235,7 +230,7 @@ def get_all_producer_info(tables: ClientTables, call: Call[GetAllProducerInfo], 
         ]
         for group, members in tables.clients.producers.items()
     }
-    return AllProducersReply(body=ProducerTableInfo(data=data))
+    return JsonReply(ProducerTableInfo(data=data))
 
 
 @handlers(QuerySubscriptionByConsumer)
@@ -244,7 +239,7 @@ def query_subscription_by_consumer(
 ) -> Reply:
     """A group's subscription of a topic; nothing if it is not here."""
     request = call.request
-    return SubscriptionReply(
+    return JsonReply(
         body=QuerySubscriptionResponseBody(
             group=request.group,
             topic=request.topic or "",

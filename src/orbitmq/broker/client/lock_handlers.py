@@ -15,8 +15,8 @@ from orbitmq.protocol.bodies.queue import (
     MessageQueue,
     UnlockBatchRequestBody,
 )
-from orbitmq.protocol.requests.lock import LockBatchMq, LockBatchReply, UnlockBatchMq
-from orbitmq.protocol.schema.declare import Void
+from orbitmq.protocol.requests.lock import LockBatchMq, UnlockBatchMq
+from orbitmq.protocol.schema.declare import JsonReply, Void
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ def _lock(tables: LockTables, body: LockBatchRequestBody, now: int) -> Generator
         held += [MessageQueue(*queue) for queue in locked]
         if len(queues) == QUEUES_PER_TURN:
             yield
-    return LockBatchReply(body=LockBatchResponseBody(lock_ok_mq_set=held))
+    return JsonReply(LockBatchResponseBody(lock_ok_mq_set=held))
 
 
 @handlers(UnlockBatchMq)

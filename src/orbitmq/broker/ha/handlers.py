@@ -14,8 +14,8 @@ from orbitmq.handling.call import Call
 from orbitmq.protocol.bodies.ha import EpochEntry, EpochEntryCache
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.requests.ha import EpochCacheReply, GetBrokerEpochCache, NotifyBrokerRoleChanged
-from orbitmq.protocol.schema.declare import Reply, Void
+from orbitmq.protocol.requests.ha import GetBrokerEpochCache, NotifyBrokerRoleChanged
+from orbitmq.protocol.schema.declare import JsonReply, Reply, Void
 from orbitmq.store import MessageStore
 
 
@@ -45,7 +45,7 @@ def get_broker_epoch_cache(tables: ControllerTables, call: Call[GetBrokerEpochCa
     entries, end = tables.epochs.entries, tables.store.max_physical
     ends = [entry.start for entry in entries[1:]] + [end]
     identity = tables.identity
-    return EpochCacheReply(
+    return JsonReply(
         body=EpochEntryCache(
             identity.cluster,
             identity.name,

@@ -34,19 +34,14 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.lite_topics import bound_topic, lite_queue
 from orbitmq.protocol.names import LITE_PREFIX
 from orbitmq.protocol.requests.lite import (
-    BrokerLiteInfoReply,
     GetBrokerLiteInfo,
     GetLiteClientInfo,
     GetLiteGroupInfo,
     GetLiteTopicInfo,
     GetParentTopicInfo,
-    LiteClientInfoReply,
-    LiteGroupInfoReply,
-    LiteTopicInfoReply,
-    ParentTopicInfoReply,
     TriggerLiteDispatch,
 )
-from orbitmq.protocol.schema.declare import Void
+from orbitmq.protocol.schema.declare import JsonReply, Void
 from orbitmq.store import MessageStore
 
 MOST_NAMES = 10_000
@@ -78,7 +73,7 @@ def get_broker_lite_info(tables: LiteAdminTables, call: Call[GetBrokerLiteInfo],
         if bound is not None:
             groups.setdefault(bound, []).append(name)
             offsets += sum(topic.startswith(LITE_PREFIX) for topic in tables.offsets.topics_of(name))
-    return BrokerLiteInfoReply(
+    return JsonReply(
         body=BrokerLiteInfoBody(
             max_lmq_num=store.options.max_lmq_consume_queue_num,
             current_lmq_num=store.lmq_count,
@@ -99,7 +94,7 @@ def get_parent_topic_info(tables: LiteAdminTables, call: Call[GetParentTopicInfo
     name = call.request.topic
     topic = _parent(tables, name)
     groups = [group for group, config in tables.groups.by_name.items() if bound_topic(config) == name]
-    return ParentTopicInfoReply(
+    return JsonReply(
         body=ParentTopicInfoBody(
             topic=name,
             ttl=expiration_minutes(topic),
@@ -128,7 +123,7 @@ def get_lite_topic_info(tables: LiteAdminTables, call: Call[GetLiteTopicInfo], n
             end,
             max(0, tables.store.lookup.store_time(lmq, 0, end - 1)),
         )
-    return LiteTopicInfoReply(
+    return JsonReply(
         body=LiteTopicInfoBody(
             parent_topic=request.parent_topic,
             lite_topic=request.lite_topic,
@@ -157,7 +152,7 @@ def get_lite_client_info(tables: LiteAdminTables, call: Call[GetLiteClientInfo],
         body.last_access_time = client.updated_ms
         body.lite_topic_count = len(names)
         body.lite_topic_set = names[: min(request.max_count, MOST_NAMES)]
-    return LiteClientInfoReply(body=body)
+    return JsonReply(body)
 
 
 @handlers(GetLiteGroupInfo)
@@ -168,7 +163,7 @@ def get_lite_group_info(tables: LiteAdminTables, call: Call[GetLiteGroupInfo], n
     body = LiteGroupInfoBody(request.group, parent, request.lite_topic)
     if request.lite_topic:
         _fill_one(tables, body, lite_queue(parent, request.lite_topic))
-        return LiteGroupInfoReply(body=body)
+        return JsonReply(body)
     if request.top_k < 1:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"topK[{request.top_k}] has to be 1 or more")
     lags = list(backlogs(tables.offsets, tables.store, request.group, parent))
@@ -187,7 +182,7 @@ def get_lite_group_info(tables: LiteAdminTables, call: Call[GetLiteGroupInfo], n
     body.lag_timestamp_top_k = shown(heapq.nsmallest(most, lags, key=place))
     if body.lag_timestamp_top_k:
         body.earliest_unconsumed_timestamp = body.lag_timestamp_top_k[0].earliest_unconsumed_timestamp
-    return LiteGroupInfoReply(body=body)
+    return JsonReply(body)
 
 
 def _fill_one(tables: LiteAdminTables, body: LiteGroupInfoBody, lmq: str) -> None:

@@ -28,7 +28,6 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.offset import (
     CloneGroupOffset,
     ConsumerOffset,
-    CorrectionOffsetReply,
     GetAllConsumerOffset,
     GetEarliestMsgStoretime,
     GetMaxOffset,
@@ -40,7 +39,7 @@ from orbitmq.protocol.requests.offset import (
     StoretimeReply,
     UpdateConsumerOffset,
 )
-from orbitmq.protocol.schema.declare import Blob, Reply, Void
+from orbitmq.protocol.schema.declare import Blob, JsonReply, Reply, Void
 from orbitmq.protocol.schema.fastjson import write
 from orbitmq.protocol.schema.json_body import LONG_MAX
 from orbitmq.store import MessageStore
@@ -219,4 +218,4 @@ def query_correction_offset(tables: OffsetTables, call: Call[QueryCorrectionOffs
     for queue_id, offset in tables.offsets.queues(request.compare_group, request.topic).items():
         if queue_id in smallest and smallest[queue_id] > offset:
             smallest[queue_id] = LONG_MAX
-    return CorrectionOffsetReply(body=QueryCorrectionOffsetBody(smallest))
+    return JsonReply(QueryCorrectionOffsetBody(smallest))

@@ -18,14 +18,12 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.remoting.command import LANGUAGE_CPP
 from orbitmq.protocol.requests.offset import (
-    ConsumerStatusReply,
     GetConsumerStatusFromClient,
     InvokeBrokerToGetConsumerStatus,
     InvokeBrokerToResetOffset,
     ResetConsumerClientOffset,
-    ResetOffsetReply,
 )
-from orbitmq.protocol.schema.declare import Reply
+from orbitmq.protocol.schema.declare import JsonReply, Reply
 
 VERSION_WITH_OFFSET_CONTROL = 28
 """Clients from this version on let their broker see and set their offsets (V3_0_7_SNAPSHOT)."""
@@ -60,7 +58,7 @@ def _reset_here(tables: OffsetTables, call: Call[InvokeBrokerToResetOffset], now
             raise Refused(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
         for queue_id, offset in targets.items():
             tables.offsets.reset(group, topic, queue_id, offset, later)
-        reply = ResetOffsetReply(body=_reset_body(tables, topic, targets))
+        reply = JsonReply(_reset_body(tables, topic, targets))
         return after_saving(tables.dirty_tables, reply, later, tables.offsets.NAME)
 
     if request.queue_id >= 0 and request.offset is not None and request.offset != -1:
@@ -124,7 +122,7 @@ def _notify_members(
                 body=body.to_json(),
             ),
         )
-    return ResetOffsetReply(body=_reset_body(tables, topic, targets))
+    return JsonReply(_reset_body(tables, topic, targets))
 
 
 def _offsets_at(
@@ -203,7 +201,7 @@ def invoke_broker_to_get_consumer_status(
             except Malformed:
                 continue
             table[asked[answer]] = body.message_queue_table
-        return ConsumerStatusReply(body=GetConsumerStatusBody(consumer_table=table))
+        return JsonReply(GetConsumerStatusBody(consumer_table=table))
 
     if not asked:
         return answered(Outcome(timed_out=False), now)

@@ -29,18 +29,12 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.client import (
-    ConsumedDirectlyReply,
     ConsumeMessageDirectly,
     GetConsumerRunningInfo,
     NotifyConsumerIdsChanged,
-    RunningInfoReply,
 )
-from orbitmq.protocol.requests.offset import (
-    ConsumerStatusReply,
-    GetConsumerStatusFromClient,
-    ResetConsumerClientOffset,
-)
-from orbitmq.protocol.schema.declare import Bytes, Reply
+from orbitmq.protocol.requests.offset import GetConsumerStatusFromClient, ResetConsumerClientOffset
+from orbitmq.protocol.schema.declare import Bytes, JsonReply, Reply
 
 if TYPE_CHECKING:
     from orbitmq.client.consumer.assignment import Assignment
@@ -115,7 +109,7 @@ class Serving:
             for queue in self._assignment.queues
             if queue.topic == request.topic and (offset := offsets.known(queue)) is not None
         }
-        return ConsumerStatusReply(GetConsumerStatusBody(message_queue_table=table))
+        return JsonReply(GetConsumerStatusBody(message_queue_table=table))
 
     def _running_info(self, request: GetConsumerRunningInfo) -> Reply:
         self._check_group(request.consumer_group)
@@ -133,7 +127,7 @@ class Serving:
         )
         if request.jstack_enable:
             info.jstack = stacks()
-        return RunningInfoReply(info)
+        return JsonReply(info)
 
     def _properties(self) -> dict[str, str]:
         session = self._session
@@ -199,7 +193,7 @@ class Serving:
             later = isinstance(outcome, Retry)
             result.consume_result = CMResult.CR_LATER if later else CMResult.CR_SUCCESS
         result.spent_time_mills = int((time.monotonic() - started) * 1000)
-        return ConsumedDirectlyReply(result)
+        return JsonReply(result)
 
 
 def _new_offsets(body: ResetOffsetBody | ResetOffsetBodyForC | Bytes) -> dict[MessageQueue, int]:

@@ -17,10 +17,9 @@ from orbitmq.protocol.requests.controller import (
     ControllerGetSyncStateData,
     GetControllerConfig,
     MetadataReply,
-    ReplicasReply,
     UpdateControllerConfig,
 )
-from orbitmq.protocol.schema.declare import Blob, Reply, Void
+from orbitmq.protocol.schema.declare import Blob, JsonReply, Reply, Void
 
 NEVER_OVER_THE_NETWORK = "configBlackList;configStorePath;rocketmqHome"
 """Options that UPDATE_CONTROLLER_CONFIG may not change, whatever the black list says."""
@@ -47,7 +46,7 @@ def get_sync_state_data(tables: ControllerTables, call: Call[ControllerGetSyncSt
         group = tables.groups.get(name)
         if group is not None:
             table[name] = _replicas(tables, group)
-    return tables.journal.after_commit(ReplicasReply(BrokerReplicasInfo(table)), now)
+    return tables.journal.after_commit(JsonReply(BrokerReplicasInfo(table)), now)
 
 
 def _replicas(tables: ControllerTables, group: BrokerGroup) -> ReplicasInfo:

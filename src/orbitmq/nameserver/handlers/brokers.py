@@ -10,15 +10,17 @@ from orbitmq.nameserver.kv import ORDER_TOPICS
 from orbitmq.nameserver.limits import LimitReached
 from orbitmq.nameserver.registering import is_long, read_registration, reading
 from orbitmq.nameserver.tables import RouteTables, handlers
-from orbitmq.protocol.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResponseBody, KVTable
+from orbitmq.protocol.bodies.route import (
+    BrokerMemberGroup,
+    GetBrokerMemberGroupResponseBody,
+    KVTable,
+)
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.requests.ha import BrokerHeartbeat
 from orbitmq.protocol.requests.route import (
     AddedReply,
     AddWritePermOfBroker,
-    BrokerMemberGroupReply,
-    ClusterInfoReply,
     DataVersionReply,
     GetBrokerClusterInfo,
     GetBrokerMemberGroup,
@@ -29,7 +31,7 @@ from orbitmq.protocol.requests.route import (
     WipedReply,
     WipeWritePermOfBroker,
 )
-from orbitmq.protocol.schema.declare import Reply, Void
+from orbitmq.protocol.schema.declare import JsonReply, Reply, Void
 
 ROWS_PER_TURN = 1_000
 """Topics of a registration that are handled in one turn, about 7 ms; other requests follow."""
@@ -111,7 +113,7 @@ def broker_heartbeat(tables: RouteTables, call: Call[BrokerHeartbeat], now: int)
 @handlers(GetBrokerClusterInfo)
 def get_broker_cluster_info(tables: RouteTables, call: Call[GetBrokerClusterInfo], now: int) -> Reply:
     """All brokers and clusters."""
-    return ClusterInfoReply(tables.routes.cluster_info())
+    return JsonReply(tables.routes.cluster_info())
 
 
 @handlers(GetBrokerMemberGroup)
@@ -122,7 +124,7 @@ def get_broker_member_group(tables: RouteTables, call: Call[GetBrokerMemberGroup
     members = BrokerMemberGroup(
         request.cluster_name, request.broker_name, {} if group is None else dict(group.addresses)
     )
-    return BrokerMemberGroupReply(GetBrokerMemberGroupResponseBody(members))
+    return JsonReply(GetBrokerMemberGroupResponseBody(members))
 
 
 @handlers(WipeWritePermOfBroker)

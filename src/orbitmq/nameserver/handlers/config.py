@@ -17,11 +17,10 @@ from orbitmq.protocol.requests.route import (
     GetKvlistByNamespace,
     GetNamesrvConfig,
     KvConfigReply,
-    KvListReply,
     PutKvConfig,
     UpdateNamesrvConfig,
 )
-from orbitmq.protocol.schema.declare import Blob, Reply, Void
+from orbitmq.protocol.schema.declare import Blob, JsonReply, Reply, Void
 
 NEVER_OVER_THE_NETWORK = "configBlackList;configStorePath;kvConfigPath;rocketmqHome"
 """Options that UPDATE_NAMESRV_CONFIG never changes, whatever the black list says: they would move files."""
@@ -67,7 +66,7 @@ def get_kvlist_by_namespace(tables: ConfigTables, call: Call[GetKvlistByNamespac
     values = tables.kv.namespace(call.request.namespace)
     if values is None:
         raise Refused(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {call.request.namespace}")
-    return KvListReply(KVTable(dict(values)))
+    return JsonReply(KVTable(dict(values)))
 
 
 @handlers(UpdateNamesrvConfig)

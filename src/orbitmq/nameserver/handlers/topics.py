@@ -12,7 +12,6 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.help_pages import UNKNOWN_TOPICS
 from orbitmq.protocol.remoting.command import Command
-from orbitmq.protocol.requests.client import TopicListReply
 from orbitmq.protocol.requests.route import (
     DeleteTopicInNamesrv,
     GetAllTopicListFromNameserver,
@@ -25,7 +24,7 @@ from orbitmq.protocol.requests.route import (
     RegisterTopicInNamesrv,
     route_reply,
 )
-from orbitmq.protocol.schema.declare import Reply, Void
+from orbitmq.protocol.schema.declare import JsonReply, Reply, Void
 
 UNIT = 1
 UNIT_SUB = 2
@@ -73,21 +72,21 @@ def _keep_zone(route: TopicRouteData, command: Command) -> None:
 def get_all_topic_list(tables: RouteTables, call: Call[GetAllTopicListFromNameserver], now: int) -> Reply:
     """Every topic."""
     _check_enabled(tables.settings.enable_all_topic_list)
-    return TopicListReply(TopicList(list(tables.routes.topics)))
+    return JsonReply(TopicList(list(tables.routes.topics)))
 
 
 @handlers(GetTopicsByCluster)
 def get_topics_by_cluster(tables: RouteTables, call: Call[GetTopicsByCluster], now: int) -> Reply:
     """The topics of a cluster; none if it is not known."""
     _check_enabled(tables.settings.enable_topic_list)
-    return TopicListReply(TopicList(tables.routes.topics_of_cluster(call.request.cluster)))
+    return JsonReply(TopicList(tables.routes.topics_of_cluster(call.request.cluster)))
 
 
 @handlers(GetSystemTopicListFromNs)
 def get_system_topic_list(tables: RouteTables, call: Call[GetSystemTopicListFromNs], now: int) -> Reply:
     """Clusters and brokers, after which topics are named, and where to ask for the rest."""
     names = [name for cluster, brokers in tables.routes.clusters.items() for name in (cluster, *brokers)]
-    return TopicListReply(TopicList(names, tables.routes.any_address()))
+    return JsonReply(TopicList(names, tables.routes.any_address()))
 
 
 @handlers(GetUnitTopicList)
@@ -112,7 +111,7 @@ def get_has_unit_sub_ununit_topic_list(
 
 def _by_flag(tables: RouteTables, flag: int, without: int = 0) -> Reply:
     _check_enabled(tables.settings.enable_topic_list)
-    return TopicListReply(TopicList(tables.routes.topics_with(flag, without)))
+    return JsonReply(TopicList(tables.routes.topics_with(flag, without)))
 
 
 def _check_enabled(enabled: bool) -> None:

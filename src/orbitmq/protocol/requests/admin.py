@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orbitmq.protocol.bodies.route import KVTable
 from orbitmq.protocol.bodies.stats import BrokerStatsData
-from orbitmq.protocol.schema.declare import Blob, Bytes, Long, Reply, Request, Void, request, wire
+from orbitmq.protocol.schema.declare import Blob, Bytes, JsonReply, Long, Reply, Request, Void, request, wire
 
 
 @request(25)
@@ -26,14 +26,8 @@ class GetBrokerConfig(Request[BrokerConfigReply]):
     """Every option of the broker."""
 
 
-class RuntimeInfoReply(Reply):
-    """Names and values."""
-
-    body: KVTable
-
-
 @request(28)
-class GetBrokerRuntimeInfo(Request[RuntimeInfoReply]):
+class GetBrokerRuntimeInfo(Request[JsonReply[KVTable]]):
     """The broker's figures."""
 
 
@@ -52,14 +46,8 @@ class CleanExpiredConsumequeue(Request[Void]):
     """Delete consume-queue files whose messages are gone."""
 
 
-class BrokerStatsReply(Reply):
-    """One statistic."""
-
-    body: BrokerStatsData
-
-
 @request(315)
-class ViewBrokerStatsData(Request[BrokerStatsReply]):
+class ViewBrokerStatsData(Request[JsonReply[BrokerStatsData]]):
     """One statistic over the last minute, hour and day."""
 
     stats_name: str

@@ -3,31 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.protocol.bodies.auth import AclInfo, AclInfoList, UserInfo, UserInfoList
-from orbitmq.protocol.schema.declare import Reply, Request, Void, request
-
-
-class UserReply(Reply):
-    """A user; no body if there is none."""
-
-    body: UserInfo | None = None
-
-
-class UsersReply(Reply):
-    """Users."""
-
-    body: UserInfoList | None = None
-
-
-class AclReply(Reply):
-    """The rules of a subject; no body if there are none."""
-
-    body: AclInfo | None = None
-
-
-class AclsReply(Reply):
-    """Rules of several subjects."""
-
-    body: AclInfoList | None = None
+from orbitmq.protocol.schema.declare import JsonReply, Request, Void, request
 
 
 @request(3001)
@@ -54,14 +30,14 @@ class AuthDeleteUser(Request[Void]):
 
 
 @request(3004)
-class AuthGetUser(Request[UserReply]):
+class AuthGetUser(Request[JsonReply[UserInfo | None]]):
     """One user."""
 
     username: str | None = None
 
 
 @request(3005)
-class AuthListUser(Request[UsersReply]):
+class AuthListUser(Request[JsonReply[UserInfoList | None]]):
     """Users whose name holds `filter`."""
 
     filter: str | None = None
@@ -93,14 +69,14 @@ class AuthDeleteAcl(Request[Void]):
 
 
 @request(3009)
-class AuthGetAcl(Request[AclReply]):
+class AuthGetAcl(Request[JsonReply[AclInfo | None]]):
     """The rules of a subject."""
 
     subject: str | None = None
 
 
 @request(3010)
-class AuthListAcl(Request[AclsReply]):
+class AuthListAcl(Request[JsonReply[AclInfoList | None]]):
     """Rules by part of subject and resource."""
 
     subject_filter: str | None = None

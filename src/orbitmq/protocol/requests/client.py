@@ -16,6 +16,7 @@ from orbitmq.protocol.bodies.topic import TopicList
 from orbitmq.protocol.schema.declare import (
     MAX_MESSAGE_BYTES,
     Bytes,
+    JsonReply,
     Reply,
     Request,
     RequestQueue,
@@ -48,14 +49,8 @@ class UnregisterClient(Request[Void]):
     consumer_group: str | None = None
 
 
-class ConsumerListReply(Reply):
-    """The client ids of a group."""
-
-    body: GetConsumerListByGroupResponseBody
-
-
 @request(38, queue=RequestQueue.UNLIMITED)
-class GetConsumerListByGroup(Request[ConsumerListReply]):
+class GetConsumerListByGroup(Request[JsonReply[GetConsumerListByGroupResponseBody]]):
     """The client ids of a group that is online; SYSTEM_ERROR if nobody is."""
 
     consumer_group: str
@@ -75,51 +70,27 @@ class CheckClientConfig(Request[Void]):
     body: CheckClientRequestBody
 
 
-class ConsumerConnectionReply(Reply):
-    """The clients of a consumer group."""
-
-    body: ConsumerConnection
-
-
 @request(203)
-class GetConsumerConnectionList(Request[ConsumerConnectionReply]):
+class GetConsumerConnectionList(Request[JsonReply[ConsumerConnection]]):
     """The clients of a consumer group; CONSUMER_NOT_ONLINE if there are none."""
 
     consumer_group: str
 
 
-class ProducerConnectionReply(Reply):
-    """The clients of a producer group."""
-
-    body: ProducerConnection
-
-
 @request(204)
-class GetProducerConnectionList(Request[ProducerConnectionReply]):
+class GetProducerConnectionList(Request[JsonReply[ProducerConnection]]):
     """The clients of a producer group; SYSTEM_ERROR if there are none."""
 
     producer_group: str
 
 
-class AllProducersReply(Reply):
-    """All producers by group."""
-
-    body: ProducerTableInfo
-
-
 @request(328)
-class GetAllProducerInfo(Request[AllProducersReply]):
+class GetAllProducerInfo(Request[JsonReply[ProducerTableInfo]]):
     """All producers of a broker."""
 
 
-class RunningInfoReply(Reply):
-    """The state of a consumer."""
-
-    body: ConsumerRunningInfo
-
-
 @request(307, to="broker client")
-class GetConsumerRunningInfo(Request[RunningInfoReply]):
+class GetConsumerRunningInfo(Request[JsonReply[ConsumerRunningInfo]]):
     """Ask a consumer for its state; a broker passes request and answer on unchanged."""
 
     consumer_group: str
@@ -127,14 +98,8 @@ class GetConsumerRunningInfo(Request[RunningInfoReply]):
     jstack_enable: bool = False
 
 
-class ConsumedDirectlyReply(Reply):
-    """The result of the handler."""
-
-    body: ConsumeMessageDirectlyResult
-
-
 @request(309, to="broker client", max_body=MAX_MESSAGE_BYTES)
-class ConsumeMessageDirectly(Request[ConsumedDirectlyReply]):
+class ConsumeMessageDirectly(Request[JsonReply[ConsumeMessageDirectlyResult]]):
     """Hand one message to a consumer out of turn; the broker adds the record that `msg_id` names."""
 
     consumer_group: str
@@ -147,27 +112,15 @@ class ConsumeMessageDirectly(Request[ConsumedDirectlyReply]):
     body: Bytes | None = None
 
 
-class TopicListReply(Reply):
-    """Names of topics."""
-
-    body: TopicList
-
-
 @request(343)
-class QueryTopicsByConsumer(Request[TopicListReply]):
+class QueryTopicsByConsumer(Request[JsonReply[TopicList]]):
     """The topics that a group has offsets for."""
 
     group: str
 
 
-class SubscriptionReply(Reply):
-    """The subscription of a group to a topic."""
-
-    body: QuerySubscriptionResponseBody
-
-
 @request(345)
-class QuerySubscriptionByConsumer(Request[SubscriptionReply]):
+class QuerySubscriptionByConsumer(Request[JsonReply[QuerySubscriptionResponseBody]]):
     """The subscription of a group to a topic."""
 
     group: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.protocol.bodies.ha import BrokerNames, BrokerReplicasInfo, ElectMasterResponseBody, SyncStateSet
-from orbitmq.protocol.schema.declare import Blob, Bytes, Long, Reply, Request, Void, request, wire
+from orbitmq.protocol.schema.declare import Blob, Bytes, JsonReply, Long, Reply, Request, Void, request, wire
 
 
 class SyncStateSetReply(Reply):
@@ -112,14 +112,8 @@ class ControllerGetMetadataInfo(Request[MetadataReply]):
     """The controllers and which of them leads."""
 
 
-class ReplicasReply(Reply):
-    """Broker groups as the controller knows them."""
-
-    body: BrokerReplicasInfo
-
-
 @request(1006, to="controller")
-class ControllerGetSyncStateData(Request[ReplicasReply]):
+class ControllerGetSyncStateData(Request[JsonReply[BrokerReplicasInfo]]):
     """Broker groups by name as the controller knows them."""
 
     body: BrokerNames

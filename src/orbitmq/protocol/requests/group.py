@@ -10,7 +10,7 @@ from orbitmq.protocol.bodies.group import (
     SubscriptionGroupWrapper,
 )
 from orbitmq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, QueryConsumeTimeSpanBody
-from orbitmq.protocol.schema.declare import MAX_LIST_BYTES, Reply, Request, Void, request
+from orbitmq.protocol.schema.declare import MAX_LIST_BYTES, JsonReply, Reply, Request, Void, request
 
 
 @request(200)
@@ -51,14 +51,8 @@ class DeleteSubscriptionGroupList(Request[Void]):
     body: DeleteSubscriptionGroupListRequestBody
 
 
-class ConsumeStatsReply(Reply):
-    """Progress of a group."""
-
-    body: ConsumeStats
-
-
 @request(208)
-class GetConsumeStats(Request[ConsumeStatsReply]):
+class GetConsumeStats(Request[JsonReply[ConsumeStats]]):
     """Progress of a group on a topic, on several (separated by `;`), or on all it has offsets for."""
 
     consumer_group: str
@@ -73,54 +67,30 @@ class UpdateAndCreateSubscriptiongroupList(Request[Void]):
     body: SubscriptionGroupList
 
 
-class TimeSpanReply(Reply):
-    """The time spans of a topic's queues."""
-
-    body: QueryConsumeTimeSpanBody
-
-
 @request(303)
-class QueryConsumeTimeSpan(Request[TimeSpanReply]):
+class QueryConsumeTimeSpan(Request[JsonReply[QueryConsumeTimeSpanBody]]):
     """Store times of the oldest, the newest and the last consumed message per queue."""
 
     topic: str
     group: str
 
 
-class ConsumeStatsListReply(Reply):
-    """Progress of all groups."""
-
-    body: ConsumeStatsList
-
-
 @request(317)
-class GetBrokerConsumeStats(Request[ConsumeStatsListReply]):
+class GetBrokerConsumeStats(Request[JsonReply[ConsumeStatsList]]):
     """Progress of all groups of a broker, or of all ordered ones."""
 
     is_order: bool
 
 
-class GroupConfigReply(Reply):
-    """A group."""
-
-    body: SubscriptionGroupConfig
-
-
 @request(352)
-class GetSubscriptiongroupConfig(Request[GroupConfigReply]):
+class GetSubscriptiongroupConfig(Request[JsonReply[SubscriptionGroupConfig]]):
     """The configuration of a group."""
 
     group: str
 
 
-class GroupForbiddenReply(Reply):
-    """The permission of the group to read the topic."""
-
-    body: GroupForbidden
-
-
 @request(353)
-class UpdateAndGetGroupForbidden(Request[GroupForbiddenReply]):
+class UpdateAndGetGroupForbidden(Request[JsonReply[GroupForbidden]]):
     """Let a group read a topic or not; without `readable` only ask."""
 
     group: str

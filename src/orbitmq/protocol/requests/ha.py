@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.protocol.bodies.ha import EpochEntryCache, HARuntimeInfo, SyncStateSet
-from orbitmq.protocol.schema.declare import Long, Reply, Request, Void, request, wire
+from orbitmq.protocol.schema.declare import JsonReply, Long, Reply, Request, Void, request, wire
 
 
 @request(902, to="container")
@@ -80,14 +80,8 @@ class ExchangeBrokerHaInfo(Request[HaInfoReply]):
     """True if this slave can be left to a master that hears no controller."""
 
 
-class HaStatusReply(Reply):
-    """A broker's side of replication."""
-
-    body: HARuntimeInfo
-
-
 @request(907)
-class GetBrokerHaStatus(Request[HaStatusReply]):
+class GetBrokerHaStatus(Request[JsonReply[HARuntimeInfo]]):
     """A broker's side of replication."""
 
 
@@ -98,14 +92,8 @@ class ResetMasterFlushOffset(Request[Void]):
     master_flush_offset: Long
 
 
-class EpochCacheReply(Reply):
-    """The reigns that a commit log holds."""
-
-    body: EpochEntryCache
-
-
 @request(1007)
-class GetBrokerEpochCache(Request[EpochCacheReply]):
+class GetBrokerEpochCache(Request[JsonReply[EpochEntryCache]]):
     """The reigns that a broker's commit log holds; controller mode only."""
 
 

@@ -13,6 +13,7 @@ from orbitmq.protocol.bodies.lite import (
 from orbitmq.protocol.schema.declare import (
     MAX_LIST_BYTES,
     Bytes,
+    JsonReply,
     Long,
     Reply,
     Request,
@@ -66,52 +67,28 @@ class NotifyUnsubscribeLite(Request[Void]):
     client_id: str
 
 
-class BrokerLiteInfoReply(Reply):
-    """Figures of a broker."""
-
-    body: BrokerLiteInfoBody | None = None
-
-
 @request(200074)
-class GetBrokerLiteInfo(Request[BrokerLiteInfoReply]):
+class GetBrokerLiteInfo(Request[JsonReply[BrokerLiteInfoBody | None]]):
     """The lite topics of a broker, in figures."""
 
 
-class ParentTopicInfoReply(Reply):
-    """Figures of a parent topic."""
-
-    body: ParentTopicInfoBody | None = None
-
-
 @request(200075)
-class GetParentTopicInfo(Request[ParentTopicInfoReply]):
+class GetParentTopicInfo(Request[JsonReply[ParentTopicInfoBody | None]]):
     """The lite topics of a topic, in figures."""
 
     topic: str
 
 
-class LiteTopicInfoReply(Reply):
-    """A lite topic."""
-
-    body: LiteTopicInfoBody | None = None
-
-
 @request(200076)
-class GetLiteTopicInfo(Request[LiteTopicInfoReply]):
+class GetLiteTopicInfo(Request[JsonReply[LiteTopicInfoBody | None]]):
     """The offsets of a lite topic, and who subscribes to it."""
 
     parent_topic: str
     lite_topic: str
 
 
-class LiteClientInfoReply(Reply):
-    """A client's subscription."""
-
-    body: LiteClientInfoBody | None = None
-
-
 @request(200077)
-class GetLiteClientInfo(Request[LiteClientInfoReply]):
+class GetLiteClientInfo(Request[JsonReply[LiteClientInfoBody | None]]):
     """The lite topics that a client subscribes to."""
 
     parent_topic: str
@@ -120,14 +97,8 @@ class GetLiteClientInfo(Request[LiteClientInfoReply]):
     max_count: int = 1000
 
 
-class LiteGroupInfoReply(Reply):
-    """The progress of a group."""
-
-    body: LiteGroupInfoBody | None = None
-
-
 @request(200078)
-class GetLiteGroupInfo(Request[LiteGroupInfoReply]):
+class GetLiteGroupInfo(Request[JsonReply[LiteGroupInfoBody | None]]):
     """How far a group is with its lite topics, or with one of them."""
 
     group: str

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from orbitmq.protocol.bodies.queue import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
-from orbitmq.protocol.schema.declare import Reply, Request, Void, request
-
-
-class LockBatchReply(Reply):
-    """The queues that the client holds now."""
-
-    body: LockBatchResponseBody
+from orbitmq.protocol.schema.declare import JsonReply, Request, Void, request
 
 
 @request(41)
-class LockBatchMq(Request[LockBatchReply]):
+class LockBatchMq(Request[JsonReply[LockBatchResponseBody]]):
     """Lock queues for a client of a group, or renew its locks."""
 
     body: LockBatchRequestBody

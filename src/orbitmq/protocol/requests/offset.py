@@ -16,6 +16,7 @@ from orbitmq.protocol.schema.declare import (
     MAX_LIST_BYTES,
     Blob,
     Bytes,
+    JsonReply,
     Long,
     Reply,
     Request,
@@ -103,14 +104,8 @@ class GetEarliestMsgStoretime(Request[StoretimeReply]):
     queue_id: int
 
 
-class AllConsumerOffsets(Reply):
-    """The offsets of all groups."""
-
-    body: ConsumerOffsetSerializeWrapper | None = None
-
-
 @request(43)
-class GetAllConsumerOffset(Request[AllConsumerOffsets]):
+class GetAllConsumerOffset(Request[JsonReply[ConsumerOffsetSerializeWrapper | None]]):
     """The offsets of all groups, for slaves."""
 
 
@@ -132,14 +127,8 @@ class ResetConsumerClientOffset(Request[Void]):
     body: ResetOffsetBody | ResetOffsetBodyForC | Bytes | None = None
 
 
-class ResetOffsetReply(Reply):
-    """The new offsets by queue."""
-
-    body: ResetOffsetBody | None = None
-
-
 @request(222)
-class InvokeBrokerToResetOffset(Request[ResetOffsetReply]):
+class InvokeBrokerToResetOffset(Request[JsonReply[ResetOffsetBody | None]]):
     """Set a group's offsets on a topic to a time (ms; -1: the end) or to `offset`."""
 
     group: str
@@ -151,14 +140,8 @@ class InvokeBrokerToResetOffset(Request[ResetOffsetReply]):
     offset: Long | None = None
 
 
-class ConsumerStatusReply(Reply):
-    """Offsets as clients hold them."""
-
-    body: GetConsumerStatusBody | None = None
-
-
 @request(221, to="client")
-class GetConsumerStatusFromClient(Request[ConsumerStatusReply]):
+class GetConsumerStatusFromClient(Request[JsonReply[GetConsumerStatusBody | None]]):
     """Question to a client for the offsets it holds."""
 
     topic: str
@@ -167,7 +150,7 @@ class GetConsumerStatusFromClient(Request[ConsumerStatusReply]):
 
 
 @request(223)
-class InvokeBrokerToGetConsumerStatus(Request[ConsumerStatusReply]):
+class InvokeBrokerToGetConsumerStatus(Request[JsonReply[GetConsumerStatusBody | None]]):
     """The offsets that the clients of a group hold."""
 
     topic: str
@@ -175,14 +158,8 @@ class InvokeBrokerToGetConsumerStatus(Request[ConsumerStatusReply]):
     client_addr: str | None = None
 
 
-class CorrectionOffsetReply(Reply):
-    """Smallest offsets by queue id."""
-
-    body: QueryCorrectionOffsetBody
-
-
 @request(308)
-class QueryCorrectionOffset(Request[CorrectionOffsetReply]):
+class QueryCorrectionOffset(Request[JsonReply[QueryCorrectionOffsetBody]]):
     """Offsets of a group as far as they are behind those of another; removes the filter groups' offsets."""
 
     compare_group: str

@@ -9,7 +9,16 @@ from orbitmq.protocol.bodies.pop import (
     QueryAssignmentResponseBody,
     SetMessageRequestModeRequestBody,
 )
-from orbitmq.protocol.schema.declare import Bytes, Long, Reply, Request, RequestQueue, Void, request
+from orbitmq.protocol.schema.declare import (
+    Bytes,
+    JsonReply,
+    Long,
+    Reply,
+    Request,
+    RequestQueue,
+    Void,
+    request,
+)
 
 
 class PopReply(Reply):
@@ -143,14 +152,8 @@ class BatchAckMessage(Request[Void]):
     body: BatchAckMessageRequestBody
 
 
-class AssignmentReply(Reply):
-    """The queues for a client."""
-
-    body: QueryAssignmentResponseBody | None = None
-
-
 @request(400, queue=RequestQueue.UNLIMITED)
-class QueryAssignment(Request[AssignmentReply]):
+class QueryAssignment(Request[JsonReply[QueryAssignmentResponseBody | None]]):
     """The queues that a client should read, and its request mode."""
 
     body: QueryAssignmentRequestBody
@@ -163,12 +166,6 @@ class SetMessageRequestMode(Request[Void]):
     body: SetMessageRequestModeRequestBody
 
 
-class AllRequestModesReply(Reply):
-    """All modes."""
-
-    body: MessageRequestModeSerializeWrapper | None = None
-
-
 @request(402)
-class GetAllMessageRequestMode(Request[AllRequestModesReply]):
+class GetAllMessageRequestMode(Request[JsonReply[MessageRequestModeSerializeWrapper | None]]):
     """All modes, for slaves."""

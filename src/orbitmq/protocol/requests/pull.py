@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orbitmq.protocol.schema.declare import Bytes, Long, Reply, Request, RequestQueue, request, wire
+from orbitmq.protocol.schema.declare import Blob, Bytes, Long, Reply, Request, RequestQueue, request, wire
 
 COMMITS_OFFSET = 1
 MAY_BE_HELD = 2
@@ -111,14 +111,8 @@ class QueryMessage(Request[QueryReply]):
     """The key is a unique id; at most 32 messages are given then."""
 
 
-class RecordReply(Reply):
-    """One stored record."""
-
-    body: Bytes | None = None
-
-
 @request(33, queue=RequestQueue.UNLIMITED)
-class ViewMessageById(Request[RecordReply]):
+class ViewMessageById(Request[Blob]):
     """The record at a physical offset; SYSTEM_ERROR if there is none."""
 
     offset: Long

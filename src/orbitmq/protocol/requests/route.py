@@ -9,13 +9,14 @@ from orbitmq.protocol.bodies.route import (
     RegisterBrokerBody,
     TopicRouteData,
 )
+from orbitmq.protocol.bodies.topic import TopicList
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.remoting.command import Command
-from orbitmq.protocol.requests.client import TopicListReply
 from orbitmq.protocol.schema.declare import (
     MAX_MESSAGE_BYTES,
     Blob,
     Bytes,
+    JsonReply,
     Long,
     Reply,
     Request,
@@ -92,14 +93,8 @@ class UnregisterBroker(Request[Void]):
     broker_id: Long
 
 
-class RouteReply(Reply):
-    """The route of a topic."""
-
-    body: TopicRouteData
-
-
 @request(105, to="namesrv")
-class GetRouteinfoByTopic(Request[RouteReply]):
+class GetRouteinfoByTopic(Request[JsonReply[TopicRouteData]]):
     """The route of a topic; TOPIC_NOT_EXIST if it has none."""
 
     topic: str
@@ -115,17 +110,11 @@ def route_reply(route: TopicRouteData, command: Command) -> Reply:
     asked = (command.ext or {}).get("acceptStandardJsonOnly", "")
     if command.version >= STANDARD_JSON_SINCE or asked.lower() == "true":
         return Blob(route.to_standard_json())
-    return RouteReply(route)
-
-
-class ClusterInfoReply(Reply):
-    """Brokers and clusters."""
-
-    body: ClusterInfo
+    return JsonReply(route)
 
 
 @request(106, to="namesrv")
-class GetBrokerClusterInfo(Request[ClusterInfoReply]):
+class GetBrokerClusterInfo(Request[JsonReply[ClusterInfo]]):
     """All brokers and clusters."""
 
 
@@ -143,7 +132,7 @@ class WipeWritePermOfBroker(Request[WipedReply]):
 
 
 @request(206, to="namesrv")
-class GetAllTopicListFromNameserver(Request[TopicListReply]):
+class GetAllTopicListFromNameserver(Request[JsonReply[TopicList]]):
     """Names of all topics."""
 
 
@@ -163,43 +152,37 @@ class RegisterTopicInNamesrv(Request[Void]):
     body: TopicRouteData | None = None
 
 
-class KvListReply(Reply):
-    """Names and values."""
-
-    body: KVTable
-
-
 @request(219, to="namesrv")
-class GetKvlistByNamespace(Request[KvListReply]):
+class GetKvlistByNamespace(Request[JsonReply[KVTable]]):
     """All values of one namespace of the KV configuration; QUERY_NOT_FOUND if there are none."""
 
     namespace: str
 
 
 @request(224, to="namesrv")
-class GetTopicsByCluster(Request[TopicListReply]):
+class GetTopicsByCluster(Request[JsonReply[TopicList]]):
     """Names of the topics of a cluster."""
 
     cluster: str
 
 
 @request(304, to="namesrv")
-class GetSystemTopicListFromNs(Request[TopicListReply]):
+class GetSystemTopicListFromNs(Request[JsonReply[TopicList]]):
     """Names of clusters and brokers, which are topics too, and the address of one broker."""
 
 
 @request(311, to="namesrv")
-class GetUnitTopicList(Request[TopicListReply]):
+class GetUnitTopicList(Request[JsonReply[TopicList]]):
     """Names of unit topics."""
 
 
 @request(312, to="namesrv")
-class GetHasUnitSubTopicList(Request[TopicListReply]):
+class GetHasUnitSubTopicList(Request[JsonReply[TopicList]]):
     """Names of topics with subscribers in units."""
 
 
 @request(313, to="namesrv")
-class GetHasUnitSubUnunitTopicList(Request[TopicListReply]):
+class GetHasUnitSubUnunitTopicList(Request[JsonReply[TopicList]]):
     """Names of topics with subscribers in units that are no unit topics."""
 
 
@@ -246,14 +229,8 @@ class AddWritePermOfBroker(Request[AddedReply]):
     broker_name: str
 
 
-class BrokerMemberGroupReply(Reply):
-    """The living members of a broker group."""
-
-    body: GetBrokerMemberGroupResponseBody
-
-
 @request(901, to="namesrv")
-class GetBrokerMemberGroup(Request[BrokerMemberGroupReply]):
+class GetBrokerMemberGroup(Request[JsonReply[GetBrokerMemberGroupResponseBody]]):
     """The living members of a broker group."""
 
     cluster_name: str

@@ -9,10 +9,19 @@ from orbitmq.protocol.bodies.topic import (
     DeleteTopicListRequestBody,
     TopicConfigAndMappingSerializeWrapper,
     TopicConfigAndQueueMapping,
+    TopicList,
     TopicQueueMappingDetail,
 )
-from orbitmq.protocol.requests.client import TopicListReply
-from orbitmq.protocol.schema.declare import MAX_LIST_BYTES, Long, Reply, Request, Void, request, wire
+from orbitmq.protocol.schema.declare import (
+    MAX_LIST_BYTES,
+    JsonReply,
+    Long,
+    Reply,
+    Request,
+    Void,
+    request,
+    wire,
+)
 
 
 @request(17)
@@ -91,21 +100,15 @@ class DeleteTopicInBrokerList(Request[Void]):
     body: DeleteTopicListRequestBody
 
 
-class GroupListReply(Reply):
-    """Names of groups."""
-
-    body: GroupList
-
-
 @request(300)
-class QueryTopicConsumeByWho(Request[GroupListReply]):
+class QueryTopicConsumeByWho(Request[JsonReply[GroupList]]):
     """The groups that consume a topic."""
 
     topic: str
 
 
 @request(305)
-class GetSystemTopicListFromBroker(Request[TopicListReply]):
+class GetSystemTopicListFromBroker(Request[JsonReply[TopicList]]):
     """The topics of a broker that it made for itself."""
 
 
@@ -114,14 +117,8 @@ class CleanUnusedTopic(Request[Void]):
     """Remove queues of topics that are no more."""
 
 
-class ConsumeQueueReply(Reply):
-    """Units of a consume queue."""
-
-    body: QueryConsumeQueueResponseBody
-
-
 @request(321)
-class QueryConsumeQueue(Request[ConsumeQueueReply]):
+class QueryConsumeQueue(Request[JsonReply[QueryConsumeQueueResponseBody]]):
     """Units of a consume queue from `index` on, as a group would see them."""
 
     topic: str | None = None
@@ -131,14 +128,8 @@ class QueryConsumeQueue(Request[ConsumeQueueReply]):
     consumer_group: str | None = None
 
 
-class TopicConfigReply(Reply):
-    """A topic."""
-
-    body: TopicConfigAndQueueMapping
-
-
 @request(351)
-class GetTopicConfig(Request[TopicConfigReply]):
+class GetTopicConfig(Request[JsonReply[TopicConfigAndQueueMapping]]):
     """The configuration of a topic."""
 
     topic: str

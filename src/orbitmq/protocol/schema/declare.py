@@ -21,7 +21,17 @@ import enum
 import functools
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Self,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_type_hints,
+)
 
 from orbitmq.protocol.errors import BodyTooLong, Malformed, MalformedBody, MalformedReply
 from orbitmq.protocol.remoting.command import Command, Oversized
@@ -39,13 +49,14 @@ from orbitmq.protocol.schema.derive import (
     make_request_encoder,
 )
 from orbitmq.protocol.schema.fastjson import count_elements
-from orbitmq.protocol.schema.json_body import Long
+from orbitmq.protocol.schema.json_body import JsonBody, Long
 
 __all__ = [
     "REQUESTS",
     "Blob",
     "Bytes",
     "FieldRow",
+    "JsonReply",
     "Long",
     "Reply",
     "Request",
@@ -217,6 +228,29 @@ class Blob(Reply):
     """Success with bytes that the protocol package does not look into; empty is None."""
 
     body: Bytes | None = None
+
+
+BodyT = TypeVar("BodyT", bound="JsonBody | None")
+
+
+class JsonReply(Reply, Generic[BodyT]):
+    """Success with a body in JSON, which a request declares: `Request[JsonReply[TopicList]]`.
+
+    With `JsonReply[TopicList | None]` it may be absent. Whoever answers makes a `JsonReply(body)`.
+    """
+
+    body: BodyT
+
+    if not TYPE_CHECKING:
+
+        @classmethod
+        @functools.cache
+        def __class_getitem__(cls, body: Any) -> type[Reply]:
+            """The class of replies with such a body."""
+            own = {"__annotations__": {"body": body}, "__module__": cls.__module__}
+            if type(None) in get_args(body):
+                own["body"] = None
+            return type(cls)(f"JsonReply[{getattr(body, '__name__', body)}]", (JsonReply,), own)
 
 
 ReplyT_co = TypeVar("ReplyT_co", bound=Reply, covariant=True)

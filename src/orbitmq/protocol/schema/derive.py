@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import MalformedField, MissingField, Refused
@@ -81,6 +81,8 @@ def field_row(name: str, hint: Any, default: Any, meta: bool) -> FieldRow:
             return FieldRow(name, "body", kind_name, optional, default)
         if isinstance(kind, type) and issubclass(kind, JsonBody):
             return FieldRow(name, "body", "json", optional, default, kind)
+        if isinstance(kind, TypeVar):  # of what is written alone
+            return FieldRow(name, "body", "json", optional, default, JsonBody)
     elif len(kinds) == 1:
         if get_origin(kind) is Annotated and "long" in get_args(kind):
             return FieldRow(name, wire_name, "long", optional, default)

@@ -36,18 +36,15 @@ from orbitmq.protocol.requests.admin import (
     BrokerConfigReply,
     GetBrokerConfig,
     GetBrokerRuntimeInfo,
-    RuntimeInfoReply,
     UpdateBrokerConfig,
 )
-from orbitmq.protocol.requests.auth import AclsReply, AuthListAcl, AuthListUser, UsersReply
-from orbitmq.protocol.requests.offset import AllConsumerOffsets, GetAllConsumerOffset
+from orbitmq.protocol.requests.auth import AuthListAcl, AuthListUser
+from orbitmq.protocol.requests.offset import GetAllConsumerOffset
 from orbitmq.protocol.requests.route import (
     AddedReply,
     AddWritePermOfBroker,
-    ClusterInfoReply,
     GetBrokerClusterInfo,
     GetRouteinfoByTopic,
-    RouteReply,
     WipedReply,
     WipeWritePermOfBroker,
 )
@@ -57,7 +54,7 @@ from orbitmq.protocol.requests.topic import (
     GetTopicStatsInfo,
     TopicStatsReply,
 )
-from orbitmq.protocol.schema.declare import Void
+from orbitmq.protocol.schema.declare import JsonReply, Void
 from tests.kit.scripted_admin import Scripted
 
 QUICK = Timeouts(drain=0.0, level=1.0, stop=1.0, serve=1.0)
@@ -98,9 +95,9 @@ class Cluster:
         return self.master.writers
 
     def broker(self, name: str, options: dict[str, str]) -> Scripted:
-        def figures(_: Any) -> RuntimeInfoReply:
+        def figures(_: Any) -> JsonReply[KVTable]:
             table = {"commitLogMaxOffset": str(self.ends[name]), "commitLogMinOffset": str(self.begins[name])}
-            return RuntimeInfoReply(
+            return JsonReply[KVTable](
                 body=KVTable({**table, **({"unflushedBytes": "0"} if name == "slave" else {})})
             )
 
@@ -120,28 +117,30 @@ class Cluster:
                     version="{}", body="".join(f"{key}={value}\n" for key, value in options.items()).encode()
                 ),
                 GetAllTopicConfig: AllTopicConfigReply(body=topics),
-                GetAllConsumerOffset: AllConsumerOffsets(body=offsets),
+                GetAllConsumerOffset: JsonReply[ConsumerOffsetSerializeWrapper | None](body=offsets),
                 GetTopicStatsInfo: TopicStatsReply(body=stats),
                 UpdateBrokerConfig: changed,
-                AuthListUser: lambda _: UsersReply(
+                AuthListUser: lambda _: JsonReply[UserInfoList | None](
                     body=UserInfoList(
                         [UserInfo(one, "secret", "Normal", "enable") for one in self.users[name]]
                     )
                 ),
-                AuthListAcl: lambda _: AclsReply(
+                AuthListAcl: lambda _: JsonReply[AclInfoList | None](
                     body=AclInfoList([may_send(one, self.rules[name]) for one in self.users[name]])
                 ),
             }
         )
 
     def name_server(self) -> Scripted:
-        def cluster(_: Any) -> ClusterInfoReply:
+        def cluster(_: Any) -> JsonReply[ClusterInfo]:
             members = (
                 {0: self.slave.address}
                 if self.is_promoted
                 else {0: self.master.address, 1: self.slave.address}
             )
-            return ClusterInfoReply(body=ClusterInfo({"broker-a": BrokerData("east", "broker-a", members)}))
+            return JsonReply[ClusterInfo](
+                body=ClusterInfo({"broker-a": BrokerData("east", "broker-a", members)})
+            )
 
         def wiped(_: Any) -> WipedReply:
             self.perm = 4
@@ -154,7 +153,7 @@ class Cluster:
         return Scripted(
             {
                 GetBrokerClusterInfo: cluster,
-                GetRouteinfoByTopic: lambda _: RouteReply(
+                GetRouteinfoByTopic: lambda _: JsonReply[TopicRouteData](
                     body=TopicRouteData(queue_datas=[QueueData("broker-a", 1, 1, self.perm)])
                 ),
                 WipeWritePermOfBroker: wiped,

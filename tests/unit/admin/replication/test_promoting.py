@@ -22,14 +22,13 @@ from orbitmq.protocol.requests.admin import (
     BrokerConfigReply,
     GetBrokerConfig,
     GetBrokerRuntimeInfo,
-    RuntimeInfoReply,
     UpdateBrokerConfig,
 )
-from orbitmq.protocol.requests.ha import GetBrokerHaStatus, HaStatusReply
-from orbitmq.protocol.requests.offset import AllConsumerOffsets, GetAllConsumerOffset
-from orbitmq.protocol.requests.route import ClusterInfoReply, GetBrokerClusterInfo
+from orbitmq.protocol.requests.ha import GetBrokerHaStatus
+from orbitmq.protocol.requests.offset import GetAllConsumerOffset
+from orbitmq.protocol.requests.route import GetBrokerClusterInfo
 from orbitmq.protocol.requests.topic import AllTopicConfigReply, GetAllTopicConfig
-from orbitmq.protocol.schema.declare import Void
+from orbitmq.protocol.schema.declare import JsonReply, Void
 from tests.kit.scripted_admin import Scripted
 
 
@@ -48,14 +47,16 @@ class Group:
     def _broker(self, number: int) -> Scripted:
         options = self.options[number]
 
-        def figures(_: Any) -> RuntimeInfoReply:
+        def figures(_: Any) -> JsonReply[KVTable]:
             own = {"unflushedBytes": "0"} if self.is_ours[number] else {}
-            return RuntimeInfoReply(body=KVTable({"commitLogMaxOffset": str(self.ends[number]), **own}))
+            return JsonReply[KVTable](body=KVTable({"commitLogMaxOffset": str(self.ends[number]), **own}))
 
-        def status(_: Any) -> HaStatusReply:
+        def status(_: Any) -> JsonReply[HARuntimeInfo]:
             own = HAClientRuntimeInfo(self.ha_address, 0, self.ends[number], master_flush_offset=520)
             is_master = options["brokerRole"] != "SLAVE"
-            return HaStatusReply(body=HARuntimeInfo(is_master, self.ends[number], ha_client_runtime_info=own))
+            return JsonReply[HARuntimeInfo](
+                body=HARuntimeInfo(is_master, self.ends[number], ha_client_runtime_info=own)
+            )
 
         def changed(request: UpdateBrokerConfig) -> Void:
             options.update(parse_properties(bytes(request.body), "the test"))
@@ -70,16 +71,18 @@ class Group:
                     version="{}", body="".join(f"{key}={value}\n" for key, value in options.items()).encode()
                 ),
                 GetAllTopicConfig: AllTopicConfigReply(body=topics),
-                GetAllConsumerOffset: AllConsumerOffsets(body=ConsumerOffsetSerializeWrapper({})),
+                GetAllConsumerOffset: JsonReply[ConsumerOffsetSerializeWrapper | None](
+                    body=ConsumerOffsetSerializeWrapper({})
+                ),
                 UpdateBrokerConfig: changed,
             }
         )
 
-    def _clusters(self, _: Any) -> ClusterInfoReply:
+    def _clusters(self, _: Any) -> JsonReply[ClusterInfo]:
         masters = [number for number in sorted(self.listed) if self.options[number]["brokerRole"] != "SLAVE"]
         ids = {number: 0 if number in masters[-1:] else number or 9 for number in self.listed}
         members = {ids[number]: self.brokers[number].address for number in self.listed}
-        return ClusterInfoReply(body=ClusterInfo({"g": BrokerData("c", "g", members)}))
+        return JsonReply[ClusterInfo](body=ClusterInfo({"g": BrokerData("c", "g", members)}))
 
     @contextlib.asynccontextmanager
     async def serve(self) -> AsyncIterator[Admin]:

@@ -5,10 +5,8 @@ import pytest
 from orbitmq.admin import Admin
 from orbitmq.cli.admin.broker_unflushed import show as show_unflushed
 from orbitmq.protocol.bodies.route import KVTable
-from orbitmq.protocol.requests.admin import (
-    GetBrokerRuntimeInfo,
-    RuntimeInfoReply,
-)
+from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
+from orbitmq.protocol.schema.declare import JsonReply
 from tests.kit.scripted_admin import alone
 
 
@@ -23,7 +21,7 @@ async def test_what_a_power_cut_would_cost(
     info: dict[str, str], said: tuple[int | None, float | None]
 ) -> None:
     async with (
-        alone({GetBrokerRuntimeInfo: RuntimeInfoReply(body=KVTable(info))}) as peer,
+        alone({GetBrokerRuntimeInfo: JsonReply[KVTable](body=KVTable(info))}) as peer,
         Admin(peer.address) as admin,
     ):
         (row,) = (await show_unflushed.callback.__wrapped__.__wrapped__(admin, None)).as_json()  # type: ignore[union-attr]

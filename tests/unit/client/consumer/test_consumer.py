@@ -18,10 +18,10 @@ from orbitmq.protocol.requests.client import (
     Heartbeat,
     UnregisterClient,
 )
-from orbitmq.protocol.requests.lock import LockBatchMq, LockBatchReply, UnlockBatchMq
+from orbitmq.protocol.requests.lock import LockBatchMq, UnlockBatchMq
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic
-from orbitmq.protocol.schema.declare import Reply
+from orbitmq.protocol.schema.declare import JsonReply, Reply
 from tests.kit.client_queues import Queues, Seen, until
 from tests.kit.fake_broker import FakeBroker
 
@@ -156,7 +156,9 @@ async def test_an_ordered_consumer_locks_what_it_takes(broker: FakeBroker) -> No
     mine: list[MessageQueue] = [MessageQueue("T", "broker-a", 0)]
 
     def lock(request: LockBatchMq) -> Reply:
-        return LockBatchReply(LockBatchResponseBody([q for q in request.body.mq_set if q in mine]))
+        return JsonReply[LockBatchResponseBody](
+            LockBatchResponseBody([q for q in request.body.mq_set if q in mine])
+        )
 
     broker.on(LockBatchMq, lock)
     async with PushConsumer("g", broker.address, consume_from_where=FIRST_OFFSET, ordered=True) as consumer:

@@ -17,9 +17,10 @@ from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET
 from orbitmq.protocol.bodies.queue import LockBatchResponseBody, MessageQueue
 from orbitmq.protocol.requests.client import GetConsumerListByGroup, NotifyConsumerIdsChanged
-from orbitmq.protocol.requests.lock import LockBatchMq, LockBatchReply, UnlockBatchMq
+from orbitmq.protocol.requests.lock import LockBatchMq, UnlockBatchMq
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.requests.send import SendMessageV2, SendReply
+from orbitmq.protocol.schema.declare import JsonReply
 from tests.kit.client_queues import Queues, until
 from tests.kit.fake_broker import FakeBroker
 
@@ -49,7 +50,10 @@ class Handling:
 def queues(broker: FakeBroker) -> Queues:
     made = Queues(broker, "T", "%RETRY%g")
     made.put(b"0", b"1")
-    broker.on(LockBatchMq, lambda request: LockBatchReply(LockBatchResponseBody(request.body.mq_set)))
+    broker.on(
+        LockBatchMq,
+        lambda request: JsonReply[LockBatchResponseBody](LockBatchResponseBody(request.body.mq_set)),
+    )
     return made
 
 

@@ -13,8 +13,8 @@ from orbitmq.net.name_servers import NameServers
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.topic import TopicList
 from orbitmq.protocol.errors import BrokerRefused, Refused
-from orbitmq.protocol.requests.client import TopicListReply
 from orbitmq.protocol.requests.route import GetAllTopicListFromNameserver, GetRouteinfoByTopic
+from orbitmq.protocol.schema.declare import JsonReply
 from tests.kit.fake_broker import FakeBroker
 
 
@@ -129,7 +129,9 @@ async def test_addresses(broker: FakeBroker, table: RouteTable) -> None:
 async def test_an_unknown_topic_names_those_that_are_like_it_and_asks_once(
     broker: FakeBroker, table: RouteTable
 ) -> None:
-    broker.on(GetAllTopicListFromNameserver, lambda _: TopicListReply(TopicList(["orders", "payments"])))
+    broker.on(
+        GetAllTopicListFromNameserver, lambda _: JsonReply[TopicList](TopicList(["orders", "payments"]))
+    )
     for _ in range(3):
         with pytest.raises(TopicNotFound, match=r"Is it orders\? \(see https://orbitmq") as error:
             await table.route_to_publish("ordesr", "TBW102", 4)

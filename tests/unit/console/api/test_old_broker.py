@@ -13,21 +13,14 @@ import pytest
 from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable, QueueData, TopicRouteData
 from orbitmq.protocol.bodies.stats import TopicStatsTable
 from orbitmq.protocol.bodies.topic import TopicList
-from orbitmq.protocol.requests.admin import (
-    BrokerConfigReply,
-    GetBrokerConfig,
-    GetBrokerRuntimeInfo,
-    RuntimeInfoReply,
-)
+from orbitmq.protocol.requests.admin import BrokerConfigReply, GetBrokerConfig, GetBrokerRuntimeInfo
 from orbitmq.protocol.requests.route import (
-    ClusterInfoReply,
     GetBrokerClusterInfo,
     GetRouteinfoByTopic,
     GetSystemTopicListFromNs,
-    RouteReply,
-    TopicListReply,
 )
 from orbitmq.protocol.requests.topic import GetTopicStatsInfo, TopicStatsReply
+from orbitmq.protocol.schema.declare import JsonReply
 from tests.kit.running_console import RunningConsole
 from tests.kit.scripted_admin import Scripted
 
@@ -42,12 +35,12 @@ def old(tmp_path: Path) -> Iterator[httpx.Client]:
         return {"a": BrokerData("C", "a", {0: peer.address})}
 
     peer.answers = {
-        GetBrokerClusterInfo: lambda _: ClusterInfoReply(body=ClusterInfo(brokers(), {"C": ["a"]})),
-        GetRouteinfoByTopic: lambda _: RouteReply(
+        GetBrokerClusterInfo: lambda _: JsonReply[ClusterInfo](body=ClusterInfo(brokers(), {"C": ["a"]})),
+        GetRouteinfoByTopic: lambda _: JsonReply[TopicRouteData](
             body=TopicRouteData(queue_datas=[QueueData("a", 1, 1, 6)], broker_datas=list(brokers().values()))
         ),
-        GetSystemTopicListFromNs: TopicListReply(body=TopicList([])),
-        GetBrokerRuntimeInfo: RuntimeInfoReply(
+        GetSystemTopicListFromNs: JsonReply[TopicList](body=TopicList([])),
+        GetBrokerRuntimeInfo: JsonReply[KVTable](
             body=KVTable({"brokerVersionDesc": "V4_9_4", "brokerActive": "true", "putTps": "0 0 0"})
         ),
         GetBrokerConfig: BrokerConfigReply(version="{}", body=b"brokerName=a\nmessageDelayLevel=1s 5s\n"),

@@ -8,7 +8,7 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command
-from orbitmq.protocol.requests.route import RouteReply
+from orbitmq.protocol.schema.declare import JsonReply
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.read.connecting import PLAIN
 from orbitmq.spark.sink.errors import WriteFailed
@@ -34,7 +34,7 @@ class NameServer(FakeBroker):
             queue_datas=[QueueData(name, 2, 2, self.perm) for name in self.brokers],
             broker_datas=[BrokerData("C", name, members) for name, members in self.brokers.items()],
         )
-        return RouteReply(body=route).to_command(0)
+        return JsonReply[TopicRouteData](body=route).to_command(0)
 
 
 def test_a_route_is_asked_for_once_and_kept() -> None:

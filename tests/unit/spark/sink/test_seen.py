@@ -12,8 +12,9 @@ from orbitmq.protocol.bodies.route import KVTable
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command
-from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo, RuntimeInfoReply
+from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
 from orbitmq.protocol.requests.pull import QueryMessage, QueryReply
+from orbitmq.protocol.schema.declare import JsonReply
 from orbitmq.spark.sink import seen
 from orbitmq.spark.sink.encoding import Outgoing
 from orbitmq.spark.sink.errors import CannotLookUp
@@ -52,7 +53,7 @@ class Broker(FakeBroker):
             self.looks += 1
             behind = self.behind.pop(0) if len(self.behind) > 1 else self.behind[0]
             table = {"commitLogMaxOffset": "1000", "dispatchBehindBytes": str(behind)}
-            return RuntimeInfoReply(body=KVTable(table)).to_command(0)
+            return JsonReply[KVTable](body=KVTable(table)).to_command(0)
         request = QueryMessage.from_command(command)
         body = self.held.get((request.topic, request.key))
         if body is None:
