@@ -154,6 +154,9 @@ def test_requests_that_are_wrong(delay):
     post = {"Content-Type": "application/json"}
     assert httpx.post(f"{url}/v1/messages", content=b"[", headers=post).status_code == 400
     assert httpx.post(f"{url}/v1/messages", content=b"[]", headers=post).status_code == 400
+    for wrong in ({"id": "\x00"}, {"tags": "\x02"}, {"zone": "x" * 40_000}):
+        given = {"target": "orders", "after": "1h", **wrong}
+        assert httpx.post(f"{url}/v1/messages", json=given).status_code == 422
     half = b'{"target": "orders", "after": "1h", "id": "\\ud800."}'
     assert httpx.post(f"{url}/v1/messages", content=half, headers=post).status_code == 400
     assert httpx.post(f"{url}/v1/messages", content=b"{}").status_code == 415

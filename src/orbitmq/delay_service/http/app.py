@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from orbitmq.client import IllegalMessage, IllegalName
 from orbitmq.delay_service.errors import NotSchedulable
 from orbitmq.delay_service.http.actions import Actions, NoOutcome
 from orbitmq.delay_service.http.metrics import exposition
@@ -117,7 +118,7 @@ class Api:
                 return await handler(request)
             except Problem as problem:
                 return problem.response()
-            except NotSchedulable as error:
+            except (NotSchedulable, IllegalMessage, IllegalName) as error:
                 return Problem(422, "NOT_SCHEDULABLE", str(error)).response()
             except NoOutcome as error:
                 return Problem(504, "NO_OUTCOME_YET", str(error)).response()

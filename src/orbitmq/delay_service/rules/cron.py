@@ -81,7 +81,9 @@ def last_time(expression: str, zone: str, after: int, until: int) -> int | None:
 
 def _has_fixed_hours(expression: str) -> bool:
     fields = expression.split()
-    hours = fields[-4] if len(fields) >= 5 else "*"
+    if len(fields) == 1:
+        return fields[0].lower() != "@hourly"
+    hours = fields[-4]
     return not any(mark in hours for mark in "*/?")
 
 

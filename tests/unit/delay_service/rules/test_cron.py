@@ -35,6 +35,15 @@ def test_fixed_hours_come_once_where_the_clocks_go_back():
     assert last_time("30 2 * * *", BERLIN, 0, at(2026, 10, 25, 12, 0)) == first
 
 
+@pytest.mark.parametrize("expression", ["@daily", "@Midnight", "0 0 * * *"])
+def test_a_day_begins_once_where_the_clocks_go_back_to_midnight(expression):
+    zone = "America/Havana"
+    first = next_time(expression, zone, at(2026, 10, 31, 12, 0, zone=zone))
+    assert first == at(2026, 11, 1, 0, 0, zone=zone)
+    assert next_time(expression, zone, first) == at(2026, 11, 2, 0, 0, zone=zone)
+    assert next_time("@hourly", zone, first) == first + 3_600_000
+
+
 def test_every_hour_comes_in_both_hours_where_the_clocks_go_back():
     first = at(2026, 10, 25, 2, 0)
     assert next_time("0 * * * *", BERLIN, first) == first + 3_600_000
