@@ -15,13 +15,12 @@ from orbitmq.protocol.bodies.proxies import ChannelType
 from orbitmq.protocol.codes import LanguageCode, ResponseCode
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.client import (
-    ConsumerConnectionReply,
-    ConsumerListReply,
     GetConsumerConnectionList,
     GetConsumerListByGroup,
     Heartbeat,
     UnregisterClient,
 )
+from orbitmq.protocol.schema.declare import JsonReply
 from orbitmq.proxy.heartbeat_syncer import HeartbeatSyncer, LocalMember
 from orbitmq.proxy.remote_members import RemoteMember
 
@@ -78,14 +77,14 @@ def with_others(command: Command, answer: Command, others: Iterable[RemoteMember
         # Clients of gRPC pop: they have no share of the queues.
         more = {one.data.client_id for one in others if one.speaks_remoting} - set(ids)
         listed.consumer_id_list = [*ids, *sorted(more)]
-        return ConsumerListReply(listed).to_command() if more else answer
+        return JsonReply(listed).to_command() if more else answer
     if command.code == GetConsumerConnectionList.CODE:
         found = ConsumerConnection.from_json(body)
         ids = [one.client_id for one in found.connection_set]
         added = [one for one in others if one.data.client_id not in ids]
         for one in added:
             _add(found, one)
-        return ConsumerConnectionReply(found).to_command() if added else answer
+        return JsonReply(found).to_command() if added else answer
     return answer
 
 
