@@ -18,20 +18,30 @@ from orbitmq.broker.transaction.transactions import Transactions
 from orbitmq.server.turn.pending_replies import PendingReplies
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.recovery.missing_units import MissingUnits
-from orbitmq.testing.simulation import loop, world
-from orbitmq.testing.simulation.world import run
+from orbitmq.testing.simulation import cluster, loop
+from orbitmq.testing.simulation.cluster_faults import FAULTS
+from orbitmq.testing.simulation.cluster_run import run
 from tests.kit.brokers import others_at_night
 
 MOST_SEEDS = 20
 
 Plant = Callable[[pytest.MonkeyPatch], None]
-DEFECTS: dict[str, tuple[Plant, tuple[str, ...], tuple[str, ...], dict[str, object]]] = {}
-"""By name: how it is planted, the faults that show it, the rules it may break, and options."""
+DEFECTS: dict[str, tuple[Plant, tuple[str, ...], tuple[str, ...], bool | None, dict[str, object]]] = {}
+"""By name: how it is planted, the faults that show it, the rules it may break, if it needs SYNC_FLUSH, and
+options."""
 
 
-def defect(rules: str, faults: str = "kill", **settings: object) -> Callable[[Plant], Plant]:
+def defect(
+    rules: str, faults: str = "kill", sync_flush: bool | None = None, **settings: object
+) -> Callable[[Plant], Plant]:
     def add(plant: Plant) -> Plant:
-        DEFECTS[plant.__name__] = (plant, tuple(faults.split()), tuple(rules.split(", ")), settings)
+        DEFECTS[plant.__name__] = (
+            plant,
+            tuple(faults.split()),
+            tuple(rules.split(", ")),
+            sync_flush,
+            settings,
+        )
         return plant
 
     return add
@@ -41,12 +51,12 @@ def changed(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, make: Callab
     monkeypatch.setattr(owner, name, make(getattr(owner, name)))
 
 
-@defect("lost, changed, gaps", "cut_power", flushDiskType="SYNC_FLUSH")
+@defect("lost, changed, gaps", "cut_power", sync_flush=True)
 def a_sync_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     changed(monkeypatch, CommitLog, "_sync_segments", lambda real: lambda log: None)
 
 
-@defect("lost, changed, gaps", "cut_power", flushDiskType="SYNC_FLUSH")
+@defect("lost, changed, gaps", "cut_power", sync_flush=True)
 def answers_do_not_wait_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     # On a slow disk, for otherwise one has to be lucky.
     monkeypatch.setattr(loop, "THREAD_SECONDS", 0.5)
@@ -114,12 +124,12 @@ def an_offset_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     changed(monkeypatch, OffsetTable, "load_text", load)
 
 
-@defect("acked again, starved", "cut_connections")
+@defect("acked again, starved", "reset_connections")
 def an_acknowledged_pop_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     changed(monkeypatch, PopAcks, "acknowledge_checked", lambda real: lambda *arguments: 0)
 
 
-@defect("undone", "cut_connections")
+@defect("undone", "reset_connections")
 def what_was_rolled_back_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
     def end_all(real: Any) -> Any:
         def ended(transactions: Transactions, decisions: Any, now: int) -> Any:
@@ -132,17 +142,17 @@ def what_was_rolled_back_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
     changed(monkeypatch, Transactions, "end_all", end_all)
 
 
-@defect("stuck", "cut_connections", flushDiskType="SYNC_FLUSH")
+@defect("stuck", "reset_connections", sync_flush=True)
 def a_wake_up_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     changed(monkeypatch, PendingReplies, "durable", lambda real: lambda waits, physical_offset: None)
 
 
-@defect("lost, changed, gaps", "cut_power", flushDiskType="SYNC_FLUSH")
+@defect("lost, changed, gaps", "cut_power", sync_flush=True)
 def recovery_makes_no_units(monkeypatch: pytest.MonkeyPatch) -> None:
     changed(monkeypatch, MissingUnits, "put", lambda real: lambda units, records: None)
 
 
-@defect("starved", "cut_connections", timerWheelEnable="true")
+@defect("starved", "reset_connections", timerWheelEnable="true")
 def nobody_revives_what_was_popped(monkeypatch: pytest.MonkeyPatch) -> None:
     changed(monkeypatch, Reviver, "run", lambda real: lambda reviver, now, confirmed_ms: False)
 
@@ -158,11 +168,14 @@ ALWAYS = (
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", others_at_night(DEFECTS, ALWAYS))
 def test_a_planted_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant, faults, rules, settings = DEFECTS[name]
+    plant, faults, rules, sync_flush, settings = DEFECTS[name]
     plant(monkeypatch)
-    monkeypatch.setattr(world, "FAULTS", {fault: world.FAULTS[fault] for fault in faults})
-    monkeypatch.setattr(world, "DRAIN_SECONDS", 10)
+    monkeypatch.setattr(cluster, "DRAIN_SECONDS", 10)
     for seed in range(MOST_SEEDS):
-        if any(broken.rule in rules for broken in run(seed, **settings).broken):
+        outcome = run(
+            seed, 8.0, is_alone=True, sync_flush=sync_flush, settings=settings,
+            faults={fault: FAULTS[fault] for fault in faults},
+        )  # fmt: skip
+        if any(broken.rule in rules for broken in outcome.broken):
             return
     pytest.fail(f"{MOST_SEEDS} seeds, and nobody noticed")

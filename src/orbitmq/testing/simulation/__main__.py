@@ -18,9 +18,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from orbitmq.testing.simulation import cluster_faults, cluster_run, world
+from orbitmq.testing.simulation.cluster import Outcome
+from orbitmq.testing.simulation.cluster_faults import FAULTS
+from orbitmq.testing.simulation.cluster_run import run
 
 SHOWN = 5
 """Number of broken promises of a seed that are shown."""
@@ -30,18 +31,6 @@ CLUSTERS: dict[str, bool | None] = {"any": None, "controller": True, "blind": Tr
 """Kinds of clusters, by the part that decides on masters: True where controllers do."""
 LENGTHS = {False: 8.0, True: 20.0}
 """Virtual seconds with faults, without and with --cluster."""
-
-
-@dataclass(slots=True)
-class Ran:
-    """One seed's result, whichever world it was."""
-
-    broken: list[str]
-    kept: int
-    lost: int
-    faults: Counter[str]
-    about: str
-    trace: list[str] = field(default_factory=list)
 
 
 def main() -> int:
@@ -70,17 +59,17 @@ def main() -> int:
         lost += one.lost
         faults += one.faults
         if one.broken:
-            failed[seed] = one.broken[:SHOWN]
+            failed[seed] = [str(broken) for broken in one.broken[:SHOWN]]
         if given.json:
             continue
         if one.broken:
-            print(f"seed {seed}: {len(one.broken)} broken promises, with {one.about}")
+            print(f"seed {seed}: {len(one.broken)} broken promises, with {_about(one)}")
             print(*one.trace[-SHOWN_TRACE:], sep="\n")
             print(
                 *(f"  {broken}" for broken in failed[seed]), f"  again: {again} {seed}", sep="\n", flush=True
             )
         elif given.verbose:
-            print(f"seed {seed}: {one.kept} promises kept over {dict(one.faults)}, {one.about}", flush=True)
+            print(f"seed {seed}: {one.kept} promises kept over {dict(one.faults)}, {_about(one)}", flush=True)
     if given.json:
         found = {"seeds": ran, "kept": kept, "lost_to_power_cuts": lost, "failed": failed, "again": again}
         print(json.dumps(found))
@@ -91,8 +80,7 @@ def main() -> int:
         f"{len(failed)} seeds failed"
         f" (modes that may lose messages lost {lost:,})"
     )
-    names = cluster_faults.FAULTS if given.cluster else world.FAULTS
-    print("faults: " + ", ".join(f"{name} {faults[name]}" for name in sorted(names)))
+    print("faults: " + ", ".join(f"{name} {faults[name]}" for name in sorted(FAULTS)))
     return 1 if failed else 0
 
 
@@ -134,29 +122,21 @@ def _same(given: argparse.Namespace, length: float) -> str:
     return shlex.join([*parts, *(f"--set={pair}" for pair in given.set)])
 
 
-def _player(given: argparse.Namespace, length: float) -> Callable[[int], Ran]:
-    settings: dict[str, object] = dict(pair.split("=", 1) for pair in given.set)
+def _player(given: argparse.Namespace, length: float) -> Callable[[int], Outcome]:
+    return lambda seed: run(
+        seed,
+        length,
+        has_controller=CLUSTERS[given.cluster or "any"],
+        is_sync=None if given.mode is None else given.mode == "sync-master",
+        sync_flush=None if given.flush is None else given.flush == "sync",
+        goes_blind=given.cluster == "blind",
+        is_alone=given.cluster is None,
+        settings=dict(pair.split("=", 1) for pair in given.set),
+    )
 
-    def one_broker(seed: int) -> Ran:
-        found = world.run(seed, length, **settings)
-        broken = [str(one) for one in found.broken]
-        return Ran(broken, found.kept, found.lost_to_cuts, found.faults, str(found.settings))
 
-    def a_cluster(seed: int) -> Ran:
-        found = cluster_run.run(
-            seed,
-            length,
-            has_controller=CLUSTERS[given.cluster],
-            is_sync=None if given.mode is None else given.mode == "sync-master",
-            sync_flush=None if given.flush is None else given.flush == "sync",
-            goes_blind=given.cluster == "blind",
-            settings=settings,
-        )
-        broken = [str(one) for one in found.broken]
-        about = f"{found.mode}, {found.elections} elections, {found.blind_spells} blind masters"
-        return Ran(broken, found.kept, found.lost, found.faults, about, found.trace)
-
-    return a_cluster if given.cluster else one_broker
+def _about(one: Outcome) -> str:
+    return f"{one.mode}, {one.elections} elections, {one.blind_spells} blind masters, {one.settings}"
 
 
 if __name__ == "__main__":

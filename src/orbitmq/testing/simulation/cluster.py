@@ -1,4 +1,5 @@
-"""Simulated runs of a cluster: name servers, broker groups, their clients, and controllers if they decide.
+"""Simulated runs of a cluster: name servers, broker groups, their clients, and controllers if they decide; or
+of one broker.
 
 The programs are the real ones; what may go wrong with them is in `cluster_faults`. A `Ledger` for each group
 looks at all logs after every step.
@@ -36,7 +37,6 @@ from orbitmq.testing.simulation.machines import BrokerMachine, ControllerMachine
 from orbitmq.testing.simulation.network import Network
 from orbitmq.testing.simulation.onlooker import Onlooker
 from orbitmq.testing.simulation.running import VirtualClock
-from orbitmq.testing.simulation.world import DEFAULTS
 
 NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT, BROKER_STRIDE = 9876, 9890, 10911, 10
 DRAIN_SECONDS = 200
@@ -50,7 +50,17 @@ MORE_SILENCES = 5
 """Where masters may go on without controllers, these are away more often than anything else happens."""
 
 SETTINGS: dict[str, object] = {
-    **DEFAULTS,
+    "messageDelayLevel": "1s 2s 3s",
+    "transactionTimeOut": 1000,
+    "transactionCheckInterval": 1000,
+    # A producer behind a dead connection answers nothing for two minutes, and is asked all the while.
+    "transactionCheckMax": 1000,
+    "recallMessageEnable": "true",
+    "flushDelayOffsetInterval": 2000,
+    "mappedFileSizeConsumeQueue": 2000,
+    "maxHashSlotNum": 200,
+    "maxIndexNum": 800,
+    "mappedFileSizeTimerLog": 52 * 500,
     "haSendHeartbeatInterval": 1000,
     "haHousekeepingInterval": 5000,
     "syncBrokerMetadataPeriod": 1000,
@@ -83,6 +93,7 @@ class Outcome:
     blind_spells: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     virtual_seconds: float = 0.0
+    settings: dict[str, object] = field(default_factory=dict)
 
 
 Fault = Callable[["Cluster"], Awaitable[None]]
@@ -101,14 +112,15 @@ class Cluster:
         is_sync: bool | None = None,
         sync_flush: bool | None = None,
         goes_blind: bool = False,
+        is_alone: bool = False,
         faults: Mapping[str, Fault],
         script: Fault | None = None,
     ) -> None:
         self.chance = chance = random.Random(seed)
         drawn = [chance.random() < share for share in (0.7, 0.7, 0.6)]
         self.mode = mode = Mode(
-            drawn[0] if has_controller is None else has_controller,
-            drawn[1] if is_sync is None else is_sync,
+            not is_alone and (drawn[0] if has_controller is None else has_controller),
+            not is_alone and (drawn[1] if is_sync is None else is_sync),
             drawn[2] if sync_flush is None else sync_flush,
             goes_blind,
         )
@@ -139,8 +151,8 @@ class Cluster:
         self.groups: list[Group] = []
         self.onlooker = Onlooker(mode, self.groups, self.note, self.break_, self.clock.now)
         self.consensus.on_change = self.onlooker.decided
-        replicas = chance.choice((2, 3, 3))
-        for number in range(1 if chance.random() < 0.85 else 2):
+        replicas = 1 if is_alone else chance.choice((2, 3, 3))
+        for number in range(1 if is_alone or chance.random() < 0.85 else 2):
             self.groups.append(self._group(number, replicas))
         levels = dict(enumerate(delays_ms(str(self.settings["messageDelayLevel"])), start=1))
         self._levels = {level: ms for level, ms in levels.items() if ms <= 10_000}
@@ -571,5 +583,5 @@ class Cluster:
             sum(history.loss.messages for history in histories),
             sum(group.elections for group in self.groups),
             sum(group.blind_spells for group in self.groups),
-            self.faults, self.loop.now_seconds - START_SECONDS,
+            self.faults, self.loop.now_seconds - START_SECONDS, self.settings,
         )  # fmt: skip

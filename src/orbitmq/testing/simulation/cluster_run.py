@@ -1,4 +1,4 @@
-"""One simulated run of a cluster: `run(seed, ...)` gives what happened, and the trace of it."""
+"""One simulated run of a cluster, or of one broker: `run(seed, ...)` gives what happened, and its trace."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def run(
     is_sync: bool | None = None,
     sync_flush: bool | None = None,
     goes_blind: bool = False,
+    is_alone: bool = False,
     faults: Mapping[str, Fault] | None = None,
     script: Fault | None = None,
     settings: Mapping[str, object] | None = None,
@@ -31,7 +32,8 @@ def run(
     def make(root: Path) -> Cluster:
         return Cluster(
             seed, root, dict(settings or {}), has_controller=has_controller, is_sync=is_sync,
-            sync_flush=sync_flush, goes_blind=goes_blind, faults=faults or FAULTS, script=script,
+            sync_flush=sync_flush, goes_blind=goes_blind, is_alone=is_alone,
+            faults=faults or FAULTS, script=script,
         )  # fmt: skip
 
     outcome: Outcome = play(

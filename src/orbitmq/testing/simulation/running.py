@@ -1,4 +1,4 @@
-"""One run of a world, from the loop's first step to its last: the same for one broker and for clusters."""
+"""One run of a world, from the loop's first step to its last: of one broker or of a cluster."""
 
 from __future__ import annotations
 
