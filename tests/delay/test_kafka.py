@@ -14,8 +14,11 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from orbitmq import sync
 from orbitmq.delay_service.kafka import start, stop
+from orbitmq.delay_service.options import parse_cluster
+from orbitmq.protocol.errors import OrbitError
 from orbitmq.testing import LocalBroker
 from orbitmq.testing.local_etcd import LocalEtcd
+from tests.certificates import Authority
 from tests.kit.class_archives import QUICK_START
 from tests.kit.running_delay import RunningDelay, until
 from tests.needs import java
@@ -72,11 +75,29 @@ async def exchange(
     return found
 
 
-def test_both_ways_and_what_has_no_form(tmp_path):
-    with LocalBroker(autoCreateTopicEnable="false") as broker, Kafka(tmp_path / "kafka") as kafka:
+@pytest.mark.needs("openssl")
+def test_both_ways_over_tls_and_what_has_no_form(tmp_path):
+    authority, other = Authority(tmp_path), Authority(tmp_path, "other")
+    server = authority.issue("server")
+    tls = {"tls.server.certPath": server.cert, "tls.server.keyPath": server.key}
+    secret = tmp_path / "secret"
+    secret.write_text("of the service\n")
+    with (
+        LocalBroker(own_process=True, autoCreateTopicEnable="false", **tls) as broker,
+        Kafka(tmp_path / "kafka", server, {"ann": "of the service"}) as kafka,
+    ):
         asyncio.run(make_topics(kafka.address))
         broker.create_topic("orders", queues=1)
-        clusters = f"main=rocketmq://{broker.namesrv};events=kafka://{kafka.address}"
+        nobody = parse_cluster(f"main=rocketmq://{broker.namesrv}?tls_ca={other.cert}")
+        with (
+            sync.Producer("p", nobody.addresses, **nobody.access.options) as producer,
+            pytest.raises(OrbitError, match="certificate"),
+        ):
+            producer.queues("orders")
+        clusters = (
+            f"main=rocketmq://{broker.namesrv}?tls_ca={authority.cert};"
+            f"events=kafka://{kafka.guarded_address}?sasl=PLAIN&user=ann&secret_file={secret}&tls_ca={authority.cert}"
+        )
         options = {"delaySources": "events/old"}
         with (
             RunningDelay(tmp_path / "delay", clusters, **options) as delay,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 import socket
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from tests.certificates import Pair
 from tests.kit.class_archives import QUICK_START
 from tests.needs import java
 from tests.peers.machine import LOOPBACK, Process, free_port, jars
@@ -22,15 +24,22 @@ class Kafka:
     path = (POM, "kafka-3.9.1")
     """The list of jars, those of its client among them, and the name of their folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tls: Pair | None = None, users: Mapping[str, str] | None = None) -> None:
+        """With `tls`, there is a second address, with TLS and with the names and secrets of `users`."""
         self._folder = folder
-        self._port, self._controller_port = free_port(), free_port()
+        self._tls, self._users = tls, users or {}
+        self._port, self._controller_port, self._guarded_port = free_port(), free_port(), free_port()
         self._process: Process | None = None
 
     @property
     def address(self) -> str:
         """Address for clients."""
         return f"{LOOPBACK}:{self._port}"
+
+    @property
+    def guarded_address(self) -> str:
+        """Address for clients with TLS and a user."""
+        return f"{LOOPBACK}:{self._guarded_port}"
 
     def start(self) -> None:
         """Returns when it accepts connections."""
@@ -77,6 +86,8 @@ class Kafka:
             "log.cleaner.dedupe.buffer.size": "2097152",
             "log.segment.bytes": "16777216",
         }
+        if self._tls is not None:
+            options.update(self._guarded(self._tls, options))
         text = "".join(f"{name}={value}\n" for name, value in options.items())
         (self._folder / "server.properties").write_text(text)
         (data / "meta.properties").write_text(
@@ -84,6 +95,23 @@ class Kafka:
         )
         self.start()
         return self
+
+    def _guarded(self, tls: Pair, options: Mapping[str, str]) -> dict[str, str]:
+        pem = self._folder / "server.pem"
+        pem.write_text(tls.key.read_text() + tls.cert.read_text())
+        users = " ".join(f'user_{name}="{secret}"' for name, secret in self._users.items())
+        login = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+        listener = f",SASL_SSL://{self.guarded_address}"
+        protocols = "listener.security.protocol.map"
+        return {
+            "listeners": options["listeners"] + listener,
+            "advertised.listeners": options["advertised.listeners"] + listener,
+            protocols: f"{options[protocols]},SASL_SSL:SASL_SSL",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": login,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(pem),
+        }
 
     def __exit__(self, *_: object) -> None:
         self.kill()
