@@ -8,8 +8,8 @@ MADE := .venv/made
 HOT := $(shell find src -name '*_cy.py' -o -name '*.pxd')
 SOURCES := src tests examples benchmarks setup.py
 
-# Tests wait for foreign peers most of the time: three processes share their files, one of them has the Spark session. One that dies ends the run.
-IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+# Tests wait for foreign peers most of the time: four processes share their files, one of them has the Spark session. One that dies ends the run.
+IN_PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # The major version of the Java that Spark would take, or nothing.
 JAVA_FOUND = $$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')

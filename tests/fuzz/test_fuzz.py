@@ -1,10 +1,8 @@
 """Every parser that meets the network or a file, on what a fuzzer makes of good input.
 
-Three times: what was found once; changes by chance, in this process, so that compiled modules are
-tried as they are;
-and a few seconds of coverage-guided fuzzing of all targets at once, if atheris is installed. `python
--m tests.fuzz`
-runs it for hours, ORBITMQ_FUZZ_SECONDS makes this form longer.
+Three times: what was found once; changes by chance, in this process, so that compiled modules are tried as
+they are; and, at night, a few seconds of fuzzing by coverage, all targets at once, if atheris is installed.
+`python -m tests.fuzz` runs it for hours, ORBITMQ_FUZZ_SECONDS makes this form longer.
 """
 
 from __future__ import annotations
@@ -85,6 +83,7 @@ def test_input_that_was_changed(name: str) -> None:
         assert took < 10, f"ORBITMQ_FUZZ_SEED={SEED}, input {number}: {took:.0f} s of work"
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("atheris")
 @pytest.mark.timeout(SECONDS * 3 + 240)
 def test_guided_by_coverage(tmp_path: Path) -> None:

