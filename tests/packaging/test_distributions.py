@@ -128,6 +128,13 @@ def test_a_developer_s_first_day_with_an_order_service(python: Path, tmp_path: P
     try_out(python, tmp_path)
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("wheel", ["compiled"], indirect=True)
+def test_a_developer_s_day_in_which_broker_and_service_are_killed(python: Path, tmp_path: Path) -> None:
+    try_out(python, tmp_path, kills=12)
+
+
 @pytest.mark.parametrize("wheel", ["interpreted"], indirect=True)
 def test_an_operator_s_day(python: Path, tmp_path: Path) -> None:
     operators_day.try_out(python, tmp_path)

@@ -6,6 +6,7 @@ have. Whatever a newcomer has stumbled over is looked at.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -37,10 +38,14 @@ class Trial:
         }
         self.program = folder / EXAMPLE.name
         shutil.copy(EXAMPLE, self.program)
-        self.service = Process(
-            [str(python), "-u", str(self.program)], folder / "service.log", self.environment
-        )
+        self.logs: list[Path] = []
+        self.start_service()
         self.server: Process | None = None
+
+    def start_service(self) -> None:
+        self.logs.append(self.folder / f"service-{len(self.logs)}.log")
+        command = [str(self.python), "-u", str(self.program)]
+        self.service = Process(command, self.logs[-1], self.environment)
 
     def start_broker(self) -> None:
         flags = (
@@ -59,12 +64,13 @@ class Trial:
             if process is not None and process.alive():
                 process.end(signal.SIGTERM)
 
-    def run(self, *command: str | Path, fails: bool = False, **environment: str) -> str:
-        """The output of a command, of one that `fails` its errors as one line."""
+    def run(self, *command: str | Path, fails: bool = False, given: str = "", **environment: str) -> str:
+        """The output of a command that is `given` an input, of one that `fails` its errors as one line."""
         done = subprocess.run(
             [str(word) for word in command],
             cwd=self.folder,
             env={**os.environ, **self.environment, **environment},
+            input=given,
             capture_output=True,
             text=True,
             timeout=180,
@@ -88,17 +94,19 @@ class Trial:
         raise AssertionError(f"no answer; {self.service.tail()}")
 
     def log(self) -> str:
-        return self.service.log.read_text()
+        return "".join(log.read_text() for log in self.logs)
 
 
-def try_out(python: Path, folder: Path) -> None:
-    """The whole day."""
+def try_out(python: Path, folder: Path, kills: int = 0) -> None:
+    """The whole day, longer by so many kills."""
     trial = Trial(python, folder)
     try:
         _start_before_the_broker(trial)
         _orders(trial)
         _an_event_that_nobody_can_handle(trial)
         _mistakes(trial)
+        for number in range(kills):
+            _an_order_over_a_kill(trial, number)
         assert trial.service.end(signal.SIGTERM) == 0, trial.service.tail()
     finally:
         trial.end()
@@ -144,6 +152,27 @@ def _an_event_that_nobody_can_handle(trial: Trial) -> None:
             letter = trial.run(trial.orbitmq, "consume", *read)
     assert "an event without an order" in letter
     assert "PermanentFailure" in letter
+
+
+def _an_order_over_a_kill(trial: Trial, number: int) -> None:
+    """Broker and service are killed in turn while an order is on its way: it is shipped, and in order."""
+    order = f"K{number}"
+    events = "".join(json.dumps({"order": order, "is": event}) + "\n" for event in EVENTS)
+    produce = (trial.orbitmq, "produce", "--topic=order-events", f"--key={order}", f"--sharding-key={order}")
+    trial.run(*produce, "--delay-level=1", given=events)
+    if number % 2:
+        trial.service.end(signal.SIGKILL)
+        trial.start_service()
+    else:
+        assert trial.server is not None
+        trial.server.end(signal.SIGKILL)
+        trial.start_broker()
+        trial.run(trial.orbitmq, "ping", "--wait", "120")
+    shipped = f"order {order} is shipped\n"
+    trial.service.wait_until(f"{order} is shipped", lambda: shipped in trial.log(), 300)
+    trial.service.wait_until("the service is well", lambda: trial.probe() == (200, "ok\n"), 300)
+    handled = re.findall(rf"^order {order} is (\w+)$", trial.log(), re.MULTILINE)
+    assert list(dict.fromkeys(handled)) == EVENTS  # after a crash some come again, and none too early
 
 
 def _says(text: str, *parts: str) -> None:
