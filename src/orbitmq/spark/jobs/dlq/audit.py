@@ -83,11 +83,11 @@ class Audit:
         done = done.withColumn("sentAt", sf.when(sf.col("result") == SENT, sf.current_timestamp()))
         done.coalesce(1).write.mode("overwrite").parquet(str(self._folder / "done" / run))
 
-    def table(self, spark: SparkSession) -> DataFrame:
-        """Every dead letter of every finished run."""
+    def table(self, spark: SparkSession) -> DataFrame | None:
+        """Every dead letter of every finished run; None without one."""
         runs = [path for path in sorted((self._folder / "done").glob("*")) if self._is_whole(path)]
         if not runs:
-            return spark.createDataFrame([], DDL)
+            return None
         return spark.read.schema(DDL).parquet(*map(str, runs))
 
     @staticmethod

@@ -42,7 +42,10 @@ def not_yet_sent(found: DataFrame, audit: Audit) -> DataFrame:
     """Dead letters that no finished run has sent."""
     from pyspark.sql import functions as sf
 
-    sent = audit.table(found.sparkSession).filter(sf.col("result") == SENT).select("letter")
+    runs = audit.table(found.sparkSession)
+    if runs is None:
+        return found
+    sent = runs.filter(sf.col("result") == SENT).select("letter")
     return found.join(sent, "letter", "left_anti")
 
 

@@ -157,6 +157,8 @@ def _redrive(
     chosen: DataFrame,
     result: DlqResult,
 ) -> None:
+    from pyspark.sql import functions as sf
+
     assert options.audit is not None
     audit = Audit(options.audit)
     setup = options.setup
@@ -171,16 +173,21 @@ def _redrive(
             result.carried_on.append(cut_off.run)
             result.sent += sent.messages
             result.already_there += sent.already_there
-    chosen = not_yet_sent(chosen, audit)
+    chosen = targeted(not_yet_sent(chosen, audit), options.to)
     looping = chosen["replays"] >= options.max_replays
-    result.too_often = chosen.filter(looping).count()
-    selected = _that_exist(targeted(chosen.filter(~looping), options.to), setup)
-    counts = {row["target"]: row["count"] for row in selected.groupBy("target").count().collect()}
-    result.selected, result.homeless = sum(counts.values()), counts.pop(None, 0)
+    rows = chosen.groupBy("target", looping.alias("looping")).count().collect()
+    result.too_often = sum(row["count"] for row in rows if row["looping"])
+    counts = {row["target"]: row["count"] for row in rows if not row["looping"]}
+    gone = _without_queues([target for target in counts if target is not None], setup)
+    result.selected = sum(counts.values())
+    result.homeless = sum(counts.pop(target, 0) for target in (None, *gone))
     result.topics = dict(sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:MOST_TOPICS])
     if setup.dry_run or not result.selected:
         return
     asked = {"where": options.where, "to": options.to, "pattern": options.pattern, WRITE_ID: True}
+    selected = chosen.filter(~looping)
+    # A run that is begun has to be able to end: messages whose topic is gone have no target.
+    selected = selected.withColumn("target", sf.when(~sf.col("target").isin(gone), sf.col("target")))
     result.run = plan(selected, audit, asked)
     with ui.spark_progress(spark, "redrive"):
         sent = carry_out(spark, found, audit, result.run, setup, ui, rate=options.rate)
@@ -188,16 +195,10 @@ def _redrive(
     result.already_there += sent.already_there
 
 
-def _that_exist(selected: DataFrame, setup: JobSetup) -> DataFrame:
-    """Takes the target from dead letters whose topic is gone: a run that is begun has to be able to end."""
-    from pyspark.sql import functions as sf
-
-    targets = [row[0] for row in selected.select("target").distinct().collect() if row[0] is not None]
+def _without_queues(topics: list[str], setup: JobSetup) -> list[str]:
+    """Those of the topics that are gone."""
     with _cluster(setup) as cluster:
-        gone = [topic for topic in targets if cluster.queues_of(topic) is None]
-    if not gone:
-        return selected
-    return selected.withColumn("target", sf.when(~sf.col("target").isin(gone), sf.col("target")))
+        return [topic for topic in topics if cluster.queues_of(topic) is None]
 
 
 def _report(result: DlqResult, options: DlqOptions) -> Report:
