@@ -202,7 +202,8 @@ class Moment(_TimeType):
             return int(datetime.fromisoformat(text).timestamp() * 1000)
         except ValueError:
             self.fail(
-                f"{text!r} is no time: now, today, yesterday, earliest, ms since 1970, or 2026-01-31T23:59",
+                f"{text!r} is no time: now, latest, today, yesterday, earliest, ms since 1970, or "
+                "2026-01-31T23:59",
                 param,
                 ctx,
             )

@@ -46,6 +46,12 @@ CASES: list[tuple[str, str, Sequence[str] | str]] = [
     ("console,oidc", "authlib", ["console", "{oidc}"]),
     ("proxy", "grpc", ["proxy", "--namesrv", "127.0.0.1:1", "--port", "1"]),
     ("proxy", "grpc", ["standalone", "--proxy", "--data-dir", "{folder}/data"]),
+    ("delay", "msgspec", ["standalone", "--delay", "--data-dir", "{folder}/data"]),
+    (
+        "delay",
+        "msgspec",
+        ["delay", "serve", "--data-dir", "{folder}", "--cluster", "a=rocketmq://127.0.0.1:1"],
+    ),
     (
         "delay",
         "rocksdict",

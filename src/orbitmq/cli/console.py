@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,8 @@ from click.core import ParameterSource
 
 from orbitmq.access import Access
 from orbitmq.cli.admin.users import password_file_flag, read_password
+from orbitmq.cli.extras import with_extra
 from orbitmq.cli.flags import PORT, Listened, process_flags
-from orbitmq.extras import lacking
 from orbitmq.flags import access_flags, max_body_flag, read_credentials
 
 if TYPE_CHECKING:
@@ -24,34 +23,14 @@ if TYPE_CHECKING:
     from orbitmq.console.settings import ConsoleSettings
     from orbitmq.server.lifecycle.standalone import StandaloneServer
 
-NEEDED = frozenset({"starlette", "uvicorn", "msgspec"})
-"""The modules of the extra `console`."""
+NEEDED = ("the console", "console", frozenset({"starlette", "uvicorn", "msgspec"}))
 DEFAULT_PORT = 8080
 DEFAULT_FOLDER = "~/orbitmq-console"
 
 
-class ConsoleMissing(click.ClickException):
-    """The extra is not installed."""
-
-    def __init__(self, missing: str) -> None:
-        super().__init__(lacking("the console", missing, "console"))
-
-
-@contextlib.contextmanager
-def _with_the_extra() -> Iterator[None]:
-    """Raises ConsoleMissing where the block imports a module of the extra that is not there."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in NEEDED:
-            raise
-        raise ConsoleMissing(missing) from None
-
-
 def console_server(settings: ConsoleSettings) -> ConsoleServer:
-    """The server of these settings. Raises ConsoleMissing."""
-    with _with_the_extra():
+    """The server of these settings. Raises ExtraMissing."""
+    with with_extra(*NEEDED):
         from orbitmq.console.server import ConsoleServer
     return ConsoleServer(settings)
 
@@ -66,9 +45,9 @@ def console_beside(
 ) -> ConsoleServer:
     """A console on the loopback, beside a broker; its files are in a folder of the data folder.
 
-    It asks the broker as the user of ORBITMQ_ACCESS_KEY, where that is set. Raises ConsoleMissing.
+    It asks the broker as the user of ORBITMQ_ACCESS_KEY, where that is set. Raises ExtraMissing.
     """
-    with _with_the_extra():
+    with with_extra(*NEEDED):
         from orbitmq.console.settings import ConsoleSettings
 
     secret_file = os.environ.get("ORBITMQ_SECRET_FILE")
@@ -227,7 +206,7 @@ def console(
     """Web pages and an HTTP API to see and change clusters, of OrbitMQ and of Apache RocketMQ."""
     if ctx.invoked_subcommand is not None:
         return
-    with _with_the_extra():
+    with with_extra(*NEEDED):
         from orbitmq.console.settings import ConsoleSettings
     from orbitmq.server.lifecycle.process import run, serve
 

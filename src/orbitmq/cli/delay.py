@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orbitmq.cli.extras import with_extra
 from orbitmq.cli.flags import FLAGS, ServerFlags, clear_ready_file, flag_layer
 from orbitmq.cli.lazy import LazyGroup
 from orbitmq.cli.logs import set_up
@@ -181,12 +182,11 @@ def delay_settings(flags: ServerFlags, given: dict[str, object]) -> DelaySetting
 
 
 def run_delay(settings: DelaySettings, ready_file: Path | None) -> None:
-    """Runs a service until a signal ends it. Raises what ended it before."""
-    from orbitmq.delay_service.serving import DelayServer
+    """Runs a service until a signal ends it. Raises ExtraMissing, and what ended it before."""
     from orbitmq.server.lifecycle.process import run
     from orbitmq.server.lifecycle.process import serve as serve_until_signal
 
-    server = DelayServer(settings, ready_file=ready_file)
+    server = _delay_server(settings, ready_file)
     run(
         serve_until_signal(
             server,
@@ -200,11 +200,15 @@ def run_delay(settings: DelaySettings, ready_file: Path | None) -> None:
 
 def delay_beside(standalone: StandaloneServer, root: Path, port: int) -> DelayServer:
     """A delay service on the loopback, beside a broker; its store is in a folder of the data folder."""
-    from orbitmq.delay_service.serving import DelayServer
-
     given: dict[str, object] = {
         "delayDataDir": str(root / "delay"),
         "delayClusters": f"main=rocketmq://{standalone.namesrv.address}",
         "delayHttp": f"127.0.0.1:{port}",
     }
-    return DelayServer(delay_settings(ServerFlags(), given))
+    return _delay_server(delay_settings(ServerFlags(), given))
+
+
+def _delay_server(settings: DelaySettings, ready_file: Path | None = None) -> DelayServer:
+    with with_extra("the delay service", "delay", {"msgspec"}):
+        from orbitmq.delay_service.serving import DelayServer
+    return DelayServer(settings, ready_file=ready_file)

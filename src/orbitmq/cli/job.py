@@ -6,24 +6,15 @@ import importlib.util
 
 import click
 
+from orbitmq.cli.extras import ExtraMissing
 from orbitmq.cli.lazy import LazyGroup
-from orbitmq.extras import lacking
 from orbitmq.spark.jobs import JOBS
 
 NEEDED = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "fsspec", "duckdb", "jinja2", "matplotlib"})
 """Packages of the extra `jobs`, with those of `spark`."""
-
-
 FIRST = ("pyspark", "pyarrow", "pandas")
 """Packages without which no job runs, looked for before anything else is done."""
 HELP = frozenset({"--help", "-h"})
-
-
-class SparkMissing(click.ClickException):
-    """The extra is not installed."""
-
-    def __init__(self, name: str, missing: str) -> None:
-        super().__init__(lacking(f"`orbitmq job {name}`", missing, "jobs"))
 
 
 class Jobs(LazyGroup):
@@ -56,12 +47,16 @@ def _require_spark(name: str) -> None:
         except (ModuleNotFoundError, ValueError):
             found = None
         if found is None:
-            raise SparkMissing(name, package)
+            raise _missing(name, package)
+
+
+def _missing(name: str, package: str) -> ExtraMissing:
+    return ExtraMissing(f"`orbitmq job {name}`", package, "jobs")
 
 
 def _missing_package(name: str, error: ModuleNotFoundError) -> Exception:
     missing = (error.name or "").partition(".")[0]
-    return SparkMissing(name, missing) if missing in NEEDED else error
+    return _missing(name, missing) if missing in NEEDED else error
 
 
 @click.group(

@@ -18,7 +18,9 @@ class SuggestingGroup(click.Group):
         """The command that may have been meant."""
         from difflib import get_close_matches
 
-        return next(iter(get_close_matches(name, self.list_commands(ctx), n=1)), None)
+        names = self.list_commands(ctx)
+        longer = [one for one in names if one.startswith(f"{name}-")]
+        return next(iter(longer or get_close_matches(name, names, n=1)), None)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

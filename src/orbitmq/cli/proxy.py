@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orbitmq.cli.extras import with_extra
 from orbitmq.cli.flags import (
     PORT,
     PORT_OR_NONE,
@@ -18,7 +19,6 @@ from orbitmq.cli.flags import (
 )
 from orbitmq.cli.settings import Given
 from orbitmq.cli.starting import announce
-from orbitmq.extras import lacking
 from orbitmq.net.address import format_address, parse_addresses
 from orbitmq.options import OptionError, declared
 from orbitmq.options.tls import TlsSettings
@@ -29,33 +29,18 @@ if TYPE_CHECKING:
     from orbitmq.proxy.server import ProxyServer
     from orbitmq.server.lifecycle.standalone import StandaloneServer
 
-NEEDED = frozenset({"grpc", "grpc_health", "google"})
-"""The modules of the extra `proxy`."""
-
-
-class ProxyMissing(click.ClickException):
-    """The extra is not installed."""
-
-    def __init__(self, missing: str) -> None:
-        super().__init__(lacking("the proxy", missing, "proxy"))
-
 
 def proxy_server(settings: ProxySettings) -> ProxyServer:
-    """The server of these settings. Raises ProxyMissing."""
-    try:
+    """The server of these settings. Raises ExtraMissing."""
+    with with_extra("the proxy", "proxy", {"grpc", "grpc_health", "google"}):
         from orbitmq.proxy.server import ProxyServer
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in NEEDED:
-            raise
-        raise ProxyMissing(missing) from None
     return ProxyServer(settings)
 
 
 def proxy_beside(
     standalone: StandaloneServer, broker: BrokerSettings, port: int, remoting_port: int
 ) -> ProxyServer:
-    """A gRPC proxy beside a broker, on the broker's addresses and with its TLS. Raises ProxyMissing."""
+    """A gRPC proxy beside a broker, on the broker's addresses and with its TLS. Raises ExtraMissing."""
     settings = PROXY_TABLE.load([])
     settings.namesrv_addr = standalone.namesrv.address
     settings.grpc_server_port = port

@@ -39,6 +39,7 @@ def test_help_lists_commands_without_loading_them(capsys: pytest.CaptureFixture[
         (["topic", "list"], "Did you mean 'admin topic'?"),
         (["admin", "topics"], "Did you mean 'topic'?"),
         (["admin", "topic", "lst"], "Did you mean 'list'?"),
+        (["admin", "group", "reset"], "Did you mean 'reset-offset'?"),
         (["standalone", "--data-dirr", "x"], "--data-dir"),
         (["broker", "--port", "1"], "not in the range"),
         (["broker", "--advertise", "a:b"], "host:port"),

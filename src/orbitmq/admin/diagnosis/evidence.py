@@ -137,6 +137,8 @@ class Evidence:
     members: list[Member] = field(default_factory=list)
     known: bool = True
     """Brokers have settings for the group."""
+    near: tuple[str, ...] = ()
+    """Names of groups that are like that of a group which no broker knows."""
     enabled: bool = True
     broadcasting: bool = False
     brokers_gone: dict[str, str] = field(default_factory=dict)

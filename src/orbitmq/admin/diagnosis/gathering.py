@@ -14,6 +14,7 @@ from orbitmq.admin.groups import group_connections, groups_on, subscriptions_of
 from orbitmq.admin.progress import GroupProgress, group_progress
 from orbitmq.admin.topics import topic_status
 from orbitmq.net.errors import NetError
+from orbitmq.net.near_names import near_names
 from orbitmq.protocol.bodies.heartbeat import ConsumerConnection, MessageModel
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.running import (
@@ -59,10 +60,8 @@ async def gather(admin: Admin, group: str, between_seconds: float = BETWEEN_SECO
         name = names.get(error.address or "", ", ".join(names.values()))
         return Evidence(group, _now_ms(), 1.0, forbidden={**forbidden, name: str(error)})
     seconds = time.monotonic() - began
-    settings = [
-        found.get(group) for found in await admin.each(there, lambda one: groups_on(admin, one.address))
-    ]
-    known = [one for one in settings if one is not None]
+    groups = await admin.each(there, lambda one: groups_on(admin, one.address))
+    known = [found[group] for found in groups if group in found]
     fresh = _without_offset(second, members)
     topics = {queue.topic for queue in (*second.queues, *fresh)}
     offsets, unreadable = await _topics(admin, topics)
@@ -75,6 +74,7 @@ async def gather(admin: Admin, group: str, between_seconds: float = BETWEEN_SECO
         [*_queues(first, second, offsets), *_waiting(fresh, offsets)],
         members,
         known=bool(known),
+        near=() if known else tuple(near_names(group, {name for found in groups for name in found})),
         enabled=all(one.consume_enable for one in known),
         broadcasting=connections is not None and connections.message_model is MessageModel.BROADCASTING,
         brokers_gone=gone,

@@ -51,7 +51,7 @@ def unknown_group(evidence: Evidence) -> Finding | None:
     return Finding(
         "UNKNOWN_GROUP",
         phrase("No broker knows a group {group}.", group=evidence.group),
-        (),
+        (phrase("Names that are like it: {names}.", names=_names(evidence.near)),) if evidence.near else (),
         phrase("Check the name; `orbitmq admin group list` lists groups."),
     )
 

@@ -212,7 +212,7 @@ class ConsumerOptions(ClientOptions):
     one key. For handlers of single messages."""
     broadcasting: bool = False
     """True if every member of the group gets every message. Offsets are kept in a local file, and a message
-    that fails is not delivered again. Excludes `ordered`."""
+    that fails is not delivered again. Excludes `ordered`, and options of retries."""
     local_offsets_folder: str = "~/.rocketmq_offsets"
     """Folder in which a broadcasting consumer keeps its offsets: in `CLIENT_ID/GROUP/offsets.json`, as Java's
     client does. The client id is `IP@DEFAULT`: set `instance_name` for several members on one machine."""
@@ -291,6 +291,12 @@ class ConsumerOptions(ClientOptions):
             raise InvalidArgument(f"{owner}: {kinds[0]}=True or {kinds[1]}=True, a consumer is not both")
         if self.broadcasting:
             self.instance_name = self.instance_name or SHARED_INSTANCE_NAME
+            for name, absent in (("max_reconsume_times", -1), ("dead_letter_policy", None)):
+                if getattr(self, name) != absent:
+                    raise InvalidArgument(
+                        f"{owner}: {name} is not for broadcasting consumers: to them a message that fails is "
+                        "not delivered again"
+                    )
         policy = self.dead_letter_policy
         if policy is not None and policy.when_exhausted == "stay" and not self.in_order:
             raise InvalidArgument(

@@ -56,6 +56,7 @@ async def test_a_group_from_unknown_over_working_to_left_behind(broker: LocalBro
             assert await cause(admin, "lives") == "NOT_BEHIND"
         await fill(broker.namesrv, "lives", 8)
         assert await cause(admin, "lives") == "NO_CONSUMER"
+        assert (await gather(admin, "livse", 0)).near == ("lives",)
         preview = await preview_reset(admin, "lives", "lives", EARLIEST)
         assert (sum(one.again for one in preview), sum(one.skipped for one in preview)) == (20, 0)
         preview = await preview_reset(admin, "lives", "lives", LATEST)

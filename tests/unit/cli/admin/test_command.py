@@ -35,7 +35,7 @@ def test_moments(text: str, ms: int) -> None:
 
 
 def test_texts_that_are_no_moment() -> None:
-    with pytest.raises(Exception, match="is no time: now, today"):
+    with pytest.raises(Exception, match="is no time: now, latest, today"):
         Moment().convert("the other day", None, None)
 
 

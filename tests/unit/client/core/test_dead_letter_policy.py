@@ -47,3 +47,10 @@ def test_an_argument_that_is_none_is_named(options: dict[str, Any], named: str) 
 def test_attempts_are_said_once() -> None:
     with pytest.raises(InvalidArgument, match="max_reconsume_times or dead_letter_policy"):
         ConsumerOptions("g", max_reconsume_times=3, dead_letter_policy=DeadLetterPolicy())
+
+
+def test_a_broadcasting_consumer_takes_no_option_of_retries() -> None:
+    with pytest.raises(InvalidArgument, match="dead_letter_policy is not for broadcasting consumers"):
+        ConsumerOptions("g", broadcasting=True, dead_letter_policy=DeadLetterPolicy(delay_levels=(1, 2)))
+    with pytest.raises(InvalidArgument, match="max_reconsume_times is not for broadcasting consumers"):
+        ConsumerOptions("g", broadcasting=True, max_reconsume_times=3)

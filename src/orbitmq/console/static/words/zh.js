@@ -178,6 +178,7 @@ export default {
   "Messages of group {group} become dead letters.": "消费组 {group} 的消息正在成为死信。",
   "Messages of group {group} come back faster than they are tried again: its retries grow.": "消费组 {group} 的消息退回速度快于重试速度：重试在增加。",
   "No broker knows a group {group}.": "没有 Broker 知道消费组 {group}。",
+  "Names that are like it: {names}.": "相近的名称：{names}。",
   "No consumer of group {group} is connected.": "消费组 {group} 没有在线消费者。",
   "No member of group {group} subscribes to {topics} any more.": "消费组 {group} 已没有成员订阅 {topics}。",
   "No member reads {count} of {queues}.": "{queues} 中有 {count} 个没有成员读取。",
