@@ -61,7 +61,6 @@ def namesrv_flag() -> click.Option:
         envvar=NAMESRV_VARIABLE,
         show_envvar=True,
         default=DEFAULT_NAMESRV,
-        show_default=True,
         help="Name servers.",
     )
 
@@ -167,7 +166,6 @@ def max_body_flag(
         metavar="BYTES",
         type=click.IntRange(1, MAX_LIMIT_BYTES),
         default=DEFAULT_MAX_INFLATED_BYTES,
-        show_default=True,
         help=help_text,
     )
 

@@ -83,7 +83,7 @@ class Commands(LazyGroup):
     cls=Commands,
     places=PLACES,
     epilog=EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.option(
     "-V",

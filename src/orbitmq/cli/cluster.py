@@ -40,11 +40,9 @@ others."""
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("action", type=click.Choice(ACTIONS), default="start", required=False)
 @click.argument("node", required=False)
-@click.option("--masters", type=click.IntRange(1, 64), default=1, show_default=True, help="Broker groups.")
-@click.option(
-    "--slaves", type=click.IntRange(0, 8), default=0, show_default=True, help="Slaves of each master."
-)
-@click.option("--namesrvs", type=click.IntRange(1, 8), default=1, show_default=True, help="Name servers.")
+@click.option("--masters", type=click.IntRange(1, 64), default=1, help="Broker groups.")
+@click.option("--slaves", type=click.IntRange(0, 8), default=0, help="Slaves of each master.")
+@click.option("--namesrvs", type=click.IntRange(1, 8), default=1, help="Name servers.")
 @click.option(
     "--mode",
     type=click.Choice(list(MODES)),
@@ -55,7 +53,6 @@ others."""
     "--flush",
     type=click.Choice(list(FLUSHES)),
     default="async",
-    show_default=True,
     help="Answer a send before it is on the disk (async), or after (sync).",
 )
 @click.option(

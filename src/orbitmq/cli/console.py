@@ -70,7 +70,6 @@ def _data_dir_flag(about: str) -> Callable[[Callable[..., Any]], Callable[..., A
         "--data-dir",
         type=click.Path(path_type=Path),
         default=DEFAULT_FOLDER,
-        show_default=True,
         callback=lambda _, __, path: path.expanduser(),
         help=about,
     )
@@ -98,10 +97,9 @@ Examples:
     "--listen",
     type=Listened(),
     default="127.0.0.1",
-    show_default=True,
     help="Address to listen on. Others than the loopback need users and HTTPS.",
 )
-@click.option("--port", type=PORT, default=DEFAULT_PORT, show_default=True, help="Port to listen on.")
+@click.option("--port", type=PORT, default=DEFAULT_PORT, help="Port to listen on.")
 @click.option("--https-cert", type=click.Path(path_type=Path), help="Certificate of the pages (PEM).")
 @click.option("--https-key", type=click.Path(path_type=Path), help="Private key of --https-cert (PEM).")
 @_data_dir_flag("Folder for users and the audit log.")
@@ -150,7 +148,6 @@ Examples:
     "--oidc-role-claim",
     metavar="NAME",
     default="roles",
-    show_default=True,
     help="Claim that gives the role: a text or a list; dots go into objects, as in realm_access.roles.",
 )
 @click.option(
@@ -172,14 +169,12 @@ Examples:
     "--oidc-name-claim",
     metavar="NAME",
     default="preferred_username",
-    show_default=True,
     help="Claim with the user's name; email or sub where it is missing.",
 )
 @click.option(
     "--oidc-session-minutes",
     type=click.IntRange(1, 720),
     default=60,
-    show_default=True,
     help="Time after which a user has to log in again: until then the role is that of the login.",
 )
 @process_flags("the console")
@@ -244,11 +239,7 @@ Examples:
 @click.argument("name")
 @click.option("--role", type=click.Choice(["viewer", "operator", "admin"]), required=True)
 @click.option(
-    "--bodies/--no-bodies",
-    "reads_bodies",
-    default=True,
-    show_default=True,
-    help="Let the user read bodies of messages, or not.",
+    "--bodies/--no-bodies", "reads_bodies", default=True, help="Let the user read bodies of messages, or not."
 )
 @password_file_flag
 @_data_dir_flag("Folder of the console.")

@@ -42,12 +42,16 @@ Examples:
     "-g",
     "--group",
     default="orbitmq-consume",
-    show_default=True,
     metavar="NAME",
     help="Consumer group. It continues where it stopped; members that run at the same time share the queues.",
 )
 @click.option(
-    "--tag", "tags", default="*", metavar="TAG[ || TAG...]", help="Only messages with one of these tags."
+    "--tag",
+    "tags",
+    default="*",
+    show_default=False,
+    metavar="TAG[ || TAG...]",
+    help="Only messages with one of these tags.",
 )
 @click.option(
     "--sql", metavar="EXPRESSION", help="Only messages whose properties match this SQL92 expression."
@@ -57,7 +61,6 @@ Examples:
     "start",
     type=click.Choice(["first", "last"]),
     default="last",
-    show_default=True,
     help="Position of a group without offsets: the first message of each queue, or the end. Brokers also "
     "choose the first message for `last` while they hold all of a queue in memory, as on a young topic.",
 )
@@ -65,16 +68,12 @@ Examples:
     "--max", "limit", type=click.IntRange(1), help="Number of messages to read before the command ends."
 )
 @click.option(
-    "--follow/--no-follow",
-    default=True,
-    show_default=True,
-    help="Wait for more messages, or end when no more arrive.",
+    "--follow/--no-follow", default=True, help="Wait for more messages, or end when no more arrive."
 )
 @click.option(
     "--idle",
     type=click.FloatRange(0.1),
     default=5.0,
-    show_default=True,
     metavar="SECONDS",
     help="With --no-follow: time without a message after which the command ends.",
 )

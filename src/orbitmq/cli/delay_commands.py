@@ -48,7 +48,6 @@ def asking(command: Command) -> Command:
             envvar="ORBITMQ_DELAY_HTTP",
             show_envvar=True,
             default=DEFAULT_ADDRESS,
-            show_default=True,
             help="Address of the service's API.",
         ),
         click.option(
@@ -69,19 +68,21 @@ def asking(command: Command) -> Command:
 def filtering(command: Command) -> Command:
     """Adds --topic, --from, --to and --prefix."""
     flags = (
-        click.option("--topic", default="", metavar="TOPIC", help="Target: TOPIC or CLUSTER/TOPIC."),
+        click.option(
+            "--topic", default="", show_default=False, metavar="TOPIC", help="Target: TOPIC or CLUSTER/TOPIC."
+        ),
         click.option("--from", "since", metavar="TIME", help="First due time: ms since 1970, or RFC 3339."),
         click.option("--to", "until", metavar="TIME", help="Last due time."),
-        click.option("--prefix", default="", metavar="TEXT", help="Beginning of the name."),
+        click.option(
+            "--prefix", default="", show_default=False, metavar="TEXT", help="Beginning of the name."
+        ),
     )
     for flag in reversed(flags):
         command = flag(command)
     return command
 
 
-CLUSTER = click.option(
-    "--cluster", default="main", show_default=True, metavar="NAME", help="Cluster that the name belongs to."
-)
+CLUSTER = click.option("--cluster", default="main", metavar="NAME", help="Cluster that the name belongs to.")
 CLUSTER_OF_ANY = click.option(
     "--cluster",
     metavar="NAME",
@@ -100,7 +101,7 @@ Examples:
   orbitmq delay list --prefix order-17 --json""",
 )
 @filtering
-@click.option("--max", "most", type=click.IntRange(1, 100_000), default=50, show_default=True)
+@click.option("--max", "most", type=click.IntRange(1, 100_000), default=50)
 @asking
 def list_messages(
     client: DelayClient, topic: str, since: str | None, until: str | None, prefix: str, most: int
@@ -352,9 +353,7 @@ Examples:
     type=click.Path(path_type=Path),
     help="Folder of the service, which does not run.",
 )
-@click.option(
-    "--cluster", default="main", show_default=True, metavar="NAME", help="Name of the cluster of the targets."
-)
+@click.option("--cluster", default="main", metavar="NAME", help="Name of the cluster of the targets.")
 @click.option("--dry-run", is_flag=True, help="Count only.")
 def import_chronos(folder: Path, seek: Path, data_dir: Path, cluster: str, dry_run: bool) -> None:
     """Take over the messages of a stopped Chronos of DDMQ, which is only read."""

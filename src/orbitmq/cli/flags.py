@@ -133,7 +133,6 @@ LOG_FORMAT = click.option(
     "--log-format",
     type=click.Choice(FORMATS),
     default="text",
-    show_default=True,
     help="Lines for people, or one JSON object per line for collectors.",
 )
 FLAGS = (
@@ -213,13 +212,7 @@ def process_flags(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
                 type=click.Path(path_type=Path),
                 help=f"File that exists while {what} is ready.",
             ),
-            click.option(
-                "--log-level",
-                type=click.Choice(LEVELS),
-                default="info",
-                show_default=True,
-                help="Level of logs.",
-            ),
+            click.option("--log-level", type=click.Choice(LEVELS), default="info", help="Level of logs."),
             LOG_FORMAT,
         )
         for flag in reversed(flags):

@@ -71,9 +71,7 @@ def _database_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="URL",
         help="Database, as a URL of SQLAlchemy: postgresql+psycopg://..., mysql+pymysql://..., sqlite:///...",
     )
-    @click.option(
-        "--table", default="orbitmq_outbox", show_default=True, metavar="NAME", help="Table of the outbox."
-    )
+    @click.option("--table", default="orbitmq_outbox", metavar="NAME", help="Table of the outbox.")
     @click.option("--schema", metavar="NAME", help="Schema of the table. [default: the database's own]")
     @functools.wraps(command)
     def run(database: str, table: str, schema: str | None, **given: Any) -> Any:
@@ -124,15 +122,9 @@ Examples:
   orbitmq outbox relay --database mysql+pymysql://app@db/shop --park-blocks-key --retention 3600"""
 )
 @_database_flags
+@click.option("--workers", type=click.IntRange(1, 64), default=1, help="Batches at a time.")
 @click.option(
-    "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Batches at a time."
-)
-@click.option(
-    "--batch-size",
-    type=click.IntRange(1, 10_000),
-    default=256,
-    show_default=True,
-    help="Maximum of messages in a batch.",
+    "--batch-size", type=click.IntRange(1, 10_000), default=256, help="Maximum of messages in a batch."
 )
 @click.option(
     "--poll-interval",
@@ -148,7 +140,6 @@ Examples:
     type=click.FloatRange(0.001, 600),
     callback=_milliseconds,
     default=5.0,
-    show_default=True,
     metavar="SECONDS",
     help="Time for which a send is tried; the transaction of the batch is open as long.",
 )
@@ -158,7 +149,6 @@ Examples:
     type=click.FloatRange(0.1, 3600),
     callback=_milliseconds,
     default=10.0,
-    show_default=True,
     metavar="SECONDS",
     help="Longest pause of a topic, or of the database, that cannot be reached.",
 )
@@ -181,16 +171,13 @@ Examples:
     type=click.FloatRange(0),
     callback=_milliseconds,
     default=86_400.0,
-    show_default=True,
     metavar="SECONDS",
     help="Time for which sent rows are kept; 0 deletes them at once.",
 )
-@click.option("--group", default="orbitmq-outbox", show_default=True, metavar="NAME", help="Producer group.")
+@click.option("--group", default="orbitmq-outbox", metavar="NAME", help="Producer group.")
 @access_flags
 @click.option("--metrics-port", type=PORT, help="Serve /metrics (Prometheus) and /health on this port.")
-@click.option(
-    "--metrics-listen", type=Listened(), default="127.0.0.1", show_default=True, help="Address of that port."
-)
+@click.option("--metrics-listen", type=Listened(), default="127.0.0.1", help="Address of that port.")
 @process_flags("the relay")
 def relay(
     engine: Engine | AsyncEngine,
@@ -331,9 +318,7 @@ def status(engine: Engine | AsyncEngine, box: Outbox) -> Result:
 @outbox.command(epilog="\b\nExamples:\n  orbitmq outbox parked --database sqlite:///shop.db --topic orders")
 @_database_flags
 @click.option("-t", "--topic", metavar="NAME", help="Only messages for this topic.")
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Maximum of messages."
-)
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, help="Maximum of messages.")
 @_json_flag
 def parked(engine: Engine | AsyncEngine, box: Outbox, topic: str | None, limit: int) -> Result:
     """List the messages that were refused for good, with the reasons."""

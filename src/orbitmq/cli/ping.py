@@ -78,12 +78,7 @@ Exit code 0: every server is healthy; 1: at least one is not."""
 )
 @access_flags
 @click.option(
-    "--timeout",
-    type=click.FloatRange(0.05),
-    default=3.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Timeout of one request.",
+    "--timeout", type=click.FloatRange(0.05), default=3.0, metavar="SECONDS", help="Timeout of one request."
 )
 @click.option(
     "--wait",

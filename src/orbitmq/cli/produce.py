@@ -87,20 +87,11 @@ Examples:
     "--delay-level",
     type=DelayLevel(),
     default=0,
-    show_default=True,
     help="Delay level: 0 delivers at once, 1 after 1 s, 2 after 5 s, up to 18 after 2 h.",
 )
-@click.option(
-    "--count", type=click.IntRange(1), default=1, show_default=True, help="Number of times to send the body."
-)
+@click.option("--count", type=click.IntRange(1), default=1, help="Number of times to send the body.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Maximum of messages per second.")
-@click.option(
-    "--group",
-    default="orbitmq-produce",
-    show_default=True,
-    metavar="NAME",
-    help="Producer group sent to brokers.",
-)
+@click.option("--group", default="orbitmq-produce", metavar="NAME", help="Producer group sent to brokers.")
 @access_flags
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the result of each send as a JSON object, one per line."

@@ -60,8 +60,8 @@ Breaches by the broker beside it are counted and do not change the exit code."""
     help="Set an option of the broker. Repeatable.",
 )
 @click.option(
-    "--for", "seconds", default="1m", show_default=True, metavar="TIME", callback=_seconds,
-    help="Duration: 90s, 10m, 2h. A round in progress is finished.",
+    "--for", "seconds", default="1m", metavar="TIME", callback=_seconds,
+    help="Duration: 90s, 10m, 2h. A round in progress is finished."
 )  # fmt: skip
 @click.option("--faults", type=click.IntRange(1), help="With --cluster: number of faults, in place of --for.")
 @click.option(
@@ -77,23 +77,19 @@ Breaches by the broker beside it are counted and do not change the exit code."""
     help="An unpacked release of Apache RocketMQ 5, or a folder with its jars. Needs java on PATH.",
 )
 @click.option("--cluster", is_flag=True, help="Let the nodes and links of a cluster fail, one by one.")
-@click.option("--masters", type=click.IntRange(1, 16), default=1, show_default=True, help="Broker groups.")
-@click.option(
-    "--slaves", type=click.IntRange(0, 4), default=1, show_default=True, help="Slaves of each master."
-)
-@click.option("--namesrvs", type=click.IntRange(1, 8), default=2, show_default=True, help="Name servers.")
+@click.option("--masters", type=click.IntRange(1, 16), default=1, help="Broker groups.")
+@click.option("--slaves", type=click.IntRange(0, 4), default=1, help="Slaves of each master.")
+@click.option("--namesrvs", type=click.IntRange(1, 8), default=2, help="Name servers.")
 @click.option(
     "--mode",
     type=click.Choice(["async-master", "sync-master"]),
     default="sync-master",
-    show_default=True,
     help="Answer a send before slaves have it (async-master), or after (sync-master).",
 )
 @click.option(
     "--flush",
     type=click.Choice(["async", "sync"]),
     default="sync",
-    show_default=True,
     help="Answer a send before it is on the disk (async), or after (sync).",
 )
 @click.option(

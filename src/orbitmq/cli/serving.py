@@ -61,7 +61,7 @@ Examples:
     help="Port of the broker. The port 2 below it is used too. [default: 10911]",
 )
 @click.option("--console", "with_console", is_flag=True, help="Serve the web console, on the loopback.")
-@click.option("--console-port", type=PORT, default=8080, show_default=True, help="Port of the web console.")
+@click.option("--console-port", type=PORT, default=8080, help="Port of the web console.")
 @max_body_flag("With --console: maximum size of a body that was compressed, once it is inflated.")
 @click.option(
     "--console-mask",
@@ -71,9 +71,9 @@ Examples:
     help="Field whose value nobody may read in the console, as with `orbitmq console --mask`. Repeatable.",
 )
 @click.option("--delay", "with_delay", is_flag=True, help="Run the delay service, its API on the loopback.")
-@click.option("--delay-port", type=PORT, default=8090, show_default=True, help="Port of the delay service.")
+@click.option("--delay-port", type=PORT, default=8090, help="Port of the delay service.")
 @click.option("--proxy", "with_proxy", is_flag=True, help="Serve gRPC clients of RocketMQ 5, too.")
-@click.option("--proxy-port", type=PORT, default=8081, show_default=True, help="Port of the gRPC proxy.")
+@click.option("--proxy-port", type=PORT, default=8081, help="Port of the gRPC proxy.")
 @click.option(
     "--proxy-remoting-port",
     type=PORT_OR_NONE,

@@ -38,7 +38,6 @@ COLUMNS = columns("broker subject policy resource actions sourceIps decision", s
     "--allow/--deny",
     "allows",
     default=True,
-    show_default=True,
     help="Allow or deny these actions. If two equally specific rules differ, deny wins.",
 )
 @click.option(

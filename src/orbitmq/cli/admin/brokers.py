@@ -16,7 +16,14 @@ from orbitmq.cli.admin.command import assigned, command
     "orbitmq admin broker config broker-a\norbitmq admin broker config 127.0.0.1:10911 --filter flush",
 )
 @click.argument("broker")
-@click.option("--filter", "part", default="", metavar="TEXT", help="Only options whose name contains this.")
+@click.option(
+    "--filter",
+    "part",
+    default="",
+    show_default=False,
+    metavar="TEXT",
+    help="Only options whose name contains this.",
+)
 async def show_config(admin: Admin, broker: str, part: str) -> Facts:
     """All options of BROKER, a name or HOST:PORT."""
     [address, *_] = await admin.addresses(broker)

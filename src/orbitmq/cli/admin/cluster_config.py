@@ -16,7 +16,14 @@ from orbitmq.cli.admin.command import cluster_flags, command
     "orbitmq admin cluster config --different\norbitmq admin cluster config --filter flush",
 )
 @click.option("--different", is_flag=True, help="Only options on which brokers do not agree.")
-@click.option("--filter", "part", default="", metavar="TEXT", help="Only options whose name contains this.")
+@click.option(
+    "--filter",
+    "part",
+    default="",
+    show_default=False,
+    metavar="TEXT",
+    help="Only options whose name contains this.",
+)
 @cluster_flags
 async def show(admin: Admin, different: bool, part: str, cluster: str | None, broker: str | None) -> Rows:
     """Options of all brokers side by side."""

@@ -87,7 +87,6 @@ def _common_flags() -> list[click.Parameter]:
             ["--timeout"],
             type=click.FloatRange(0.1),
             default=5.0,
-            show_default=True,
             metavar="SECONDS",
             help="Timeout of one request to a server.",
         ),

@@ -38,7 +38,6 @@ def controller_flag(function: CommandFunction) -> CommandFunction:
         metavar="HOST:PORT[;...]",
         envvar=VARIABLE,
         default=DEFAULT,
-        show_default=True,
         help=f"Controllers, also from {VARIABLE}. The leader is found through any of them.",
     )(function)
 
@@ -105,7 +104,7 @@ async def show_events(admin: Admin, brokers: tuple[str, ...], controllers: str) 
 @command("controller", "elect", "orbitmq admin controller elect broker-a 2")
 @click.argument("broker")
 @click.argument("broker_id", metavar="ID", type=click.IntRange(1))
-@click.option("-c", "--cluster", default="DefaultCluster", show_default=True, help="The broker's cluster.")
+@click.option("-c", "--cluster", default="DefaultCluster", help="The broker's cluster.")
 @controller_flag
 async def show_election(admin: Admin, broker: str, broker_id: int, cluster: str, controllers: str) -> Done:
     """Make member ID of BROKER its master. Only a living in-sync replica can be."""
@@ -123,7 +122,7 @@ async def show_election(admin: Admin, broker: str, broker_id: int, cluster: str,
 @click.argument("broker")
 @click.option("--id", "ids", type=click.IntRange(1), multiple=True, help="Only this member. Repeatable.")
 @click.option("--living", is_flag=True, help="Living members, too.")
-@click.option("-c", "--cluster", default="DefaultCluster", show_default=True, help="The broker's cluster.")
+@click.option("-c", "--cluster", default="DefaultCluster", help="The broker's cluster.")
 @yes_flag
 @controller_flag
 async def show_clean(

@@ -39,17 +39,11 @@ async def show(admin: Admin) -> Rows:
 
 
 @command("delay", "timers", "orbitmq admin delay timers --topic orders --max 20")
-@click.option("-t", "--topic", default="", metavar="NAME", help="Only timers of this topic.")
 @click.option(
-    "--max", "most", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Rows at most."
+    "-t", "--topic", default="", show_default=False, metavar="NAME", help="Only timers of this topic."
 )
-@click.option(
-    "--budget",
-    type=click.IntRange(1),
-    default=50_000,
-    show_default=True,
-    help="Records that are read at most.",
-)
+@click.option("--max", "most", type=click.IntRange(1, 10_000), default=100, help="Rows at most.")
+@click.option("--budget", type=click.IntRange(1), default=50_000, help="Records that are read at most.")
 async def timers(admin: Admin, topic: str, most: int, budget: int) -> Rows:
     """Pending timers, the soonest first. The brokers' timer topic is read for them."""
     scan = TimerScan(admin, topic, budget)

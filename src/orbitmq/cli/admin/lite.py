@@ -94,7 +94,7 @@ async def show_topic(admin: Admin, topic: str, lite_topic: str) -> Rows:
 @command("lite", "client", "orbitmq admin lite client agents 10.0.0.7@4711#12")
 @click.argument("group")
 @click.argument("client_id")
-@click.option("--max", "most", type=LIMIT, default=1000, show_default=True, help="Names at most.")
+@click.option("--max", "most", type=LIMIT, default=1000, help="Names at most.")
 async def show_client(admin: Admin, group: str, client_id: str, most: int) -> Rows:
     """The lite topics that client CLIENT_ID of GROUP subscribes to, as each broker knows them.
 
@@ -121,7 +121,7 @@ async def show_client(admin: Admin, group: str, client_id: str, most: int) -> Ro
 @command("lite", "lag", "orbitmq admin lite lag agents\norbitmq admin lite lag agents session-42 --json")
 @click.argument("group")
 @click.argument("lite_topic", required=False)
-@click.option("--max", "most", type=LIMIT, default=20, show_default=True, help="Lite topics of each broker.")
+@click.option("--max", "most", type=LIMIT, default=20, help="Lite topics of each broker.")
 async def show_lag(admin: Admin, group: str, lite_topic: str | None, most: int) -> Rows:
     """The lite topics with the longest backlog of GROUP, or the offsets of one of them."""
     found = await lite_group_info(admin, group, lite_topic, most)

@@ -54,15 +54,12 @@ async def by_unique_id(admin: Admin, topic: str, unique_id: str, max_inflated_bo
 @click.argument("topic")
 @click.argument("key")
 @click.option(
-    "--max",
-    "max_count",
-    type=click.IntRange(1, 64),
-    default=32,
-    show_default=True,
-    help="Maximum of messages from each broker.",
+    "--max", "max_count", type=click.IntRange(1, 64), default=32, help="Maximum of messages from each broker."
 )
-@click.option("--begin", type=Moment(), default=0, help="Stored at this time or later.")
-@click.option("--end", type=Moment(), default=END_OF_TIME_MS, help="Stored at this time or before.")
+@click.option("--begin", type=Moment(), default=0, show_default=False, help="Stored at this time or later.")
+@click.option(
+    "--end", type=Moment(), default=END_OF_TIME_MS, show_default=False, help="Stored at this time or before."
+)
 @max_body_flag()
 async def by_key(
     admin: Admin,
@@ -86,15 +83,10 @@ async def by_key(
 
 @command("message", "list", "orbitmq admin message list flights --from 2026-01-31T06:00 --max 10")
 @click.argument("topic")
-@click.option("--from", "from_ms", type=Moment(), default=0, help="Stored at this time or later.")
 @click.option(
-    "--max",
-    "max_count",
-    type=click.IntRange(1, 64),
-    default=32,
-    show_default=True,
-    help="Maximum of messages.",
+    "--from", "from_ms", type=Moment(), default=0, show_default=False, help="Stored at this time or later."
 )
+@click.option("--max", "max_count", type=click.IntRange(1, 64), default=32, help="Maximum of messages.")
 @max_body_flag()
 async def by_time(
     admin: Admin, topic: str, from_ms: int, max_count: int, max_inflated_body_bytes: int

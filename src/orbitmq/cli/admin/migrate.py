@@ -25,11 +25,7 @@ DEFAULT_JOURNAL = "orbitmq-migrate.json"
 
 def _to_flag(function: CommandFunction) -> CommandFunction:
     return click.option(
-        "--to",
-        type=click.Choice([ORBITMQ, APACHE]),
-        default=ORBITMQ,
-        show_default=True,
-        help="The make to move to.",
+        "--to", type=click.Choice([ORBITMQ, APACHE]), default=ORBITMQ, help="The make to move to."
     )(function)
 
 
@@ -95,7 +91,6 @@ async def check(admin: Admin, group: str | None, cluster: str | None, to: str) -
     "--drain",
     type=click.FloatRange(0),
     default=35.0,
-    show_default=True,
     metavar="SECONDS",
     help="Time for clients to turn to other groups: they look routes up every 30 s.",
 )
@@ -103,7 +98,6 @@ async def check(admin: Admin, group: str | None, cluster: str | None, to: str) -
     "--wait",
     type=click.FloatRange(1),
     default=600.0,
-    show_default=True,
     metavar="SECONDS",
     help="Longest wait for the slave to have everything, and for the old master to be gone.",
 )
@@ -111,7 +105,6 @@ async def check(admin: Admin, group: str | None, cluster: str | None, to: str) -
     "--journal",
     type=click.Path(dir_okay=False, path_type=Path),
     default=DEFAULT_JOURNAL,
-    show_default=True,
     help="File that notes how far it is.",
 )
 @click.option(

@@ -71,6 +71,7 @@ async def show_status(admin: Admin, cluster: str | None, broker: str | None) -> 
 @click.option(
     "--old-master",
     default="",
+    show_default=False,
     metavar="HOST:PORT",
     help="The old master, if no name server knows it any more.",
 )
@@ -84,7 +85,6 @@ async def show_status(admin: Admin, cluster: str | None, broker: str | None) -> 
     "--wait",
     type=click.FloatRange(1),
     default=WAIT_SECONDS,
-    show_default=True,
     metavar="SECONDS",
     help="Longest wait for the slave to have everything, and for name servers to know the new master.",
 )
@@ -128,7 +128,6 @@ async def show_promotion(
     "--wait",
     type=click.FloatRange(1),
     default=moving.WAIT_SECONDS,
-    show_default=True,
     metavar="SECONDS",
     help="Longest wait for the new broker to be started, and to have everything.",
 )

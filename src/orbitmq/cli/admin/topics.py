@@ -35,15 +35,11 @@ MANY_QUEUES = 1024
     "orbitmq admin topic create orders --queues 4 --attribute message.type=FIFO --broker broker-a",
 )
 @click.argument("topic")
-@click.option(
-    "-q", "--queues", type=click.IntRange(1), default=8, show_default=True, help="Queues per broker."
-)
+@click.option("-q", "--queues", type=click.IntRange(1), default=8, help="Queues per broker.")
 @click.option(
     "--read-queues", type=click.IntRange(1), help="Readable queues per broker. [default: as many as --queues]"
 )
-@click.option(
-    "--perm", type=click.IntRange(0, 7), default=6, show_default=True, help="Sum of 4 read, 2 write."
-)
+@click.option("--perm", type=click.IntRange(0, 7), default=6, help="Sum of 4 read, 2 write.")
 @click.option("--order", is_flag=True, help="Keep all queues in the route while a broker is gone.")
 @click.option("--attribute", "attributes", metavar="NAME=VALUE", multiple=True, help="Repeatable.")
 @cluster_flags

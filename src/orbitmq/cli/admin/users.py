@@ -61,7 +61,6 @@ password_file_flag = click.option(
     "kind",
     type=TYPES,
     default="normal",
-    show_default=True,
     help="A super user may do everything; a normal user needs rules.",
 )
 @cluster_flags

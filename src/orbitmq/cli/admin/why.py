@@ -48,7 +48,9 @@ async def show(admin: Admin, group: str) -> Items:
     required=True,
     help="The action on it. Sending needs pub on the topic; consuming sub on topic and group.",
 )
-@click.option("--source-ip", "source", default="", help="Address from which the user comes.")
+@click.option(
+    "--source-ip", "source", default="", show_default=False, help="Address from which the user comes."
+)
 async def explain(admin: Admin, user: str, resource: str, action: str, source: str) -> Items:
     """Explain for every broker if USER may do something, and which rule decides."""
     from orbitmq.admin.diagnosis.access import explain_access  # only this command needs a broker's rules

@@ -231,7 +231,6 @@ orbitmq job availability --trace ./trace --report availability.html"""
 @click.option(
     "--probe-topic",
     default=PROBE_TOPIC,
-    show_default=True,
     help="Topic to send small messages to; created if it does not exist. Empty: send nothing.",
 )
 @sampling_flags("probes", every_s=5.0, timeout_ms=3000)

@@ -237,7 +237,7 @@ _SPARK = (
     click.Option(
         ["--remote"], metavar="sc://HOST:PORT", help="Spark Connect server to use instead of a master."
     ),
-    click.Option(["--memory"], default="1g", show_default=True, help="Heap of the JVM on this machine."),
+    click.Option(["--memory"], default="1g", help="Heap of the JVM on this machine."),
     click.Option(["--conf"], metavar="NAME=VALUE", multiple=True, help="A Spark setting. Repeatable."),
 )
 _SHOWING = (
@@ -256,7 +256,6 @@ _BODIES = (
         metavar="BYTES",
         type=click.IntRange(1, MAX_INFLATED_BODY_BYTES),
         default=DEFAULT_MAX_INFLATED_BYTES,
-        show_default=True,
         help="Maximum size of a body that was compressed, once it is inflated. A job that reads a larger one "
         "fails.",
     ),

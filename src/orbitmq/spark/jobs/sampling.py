@@ -149,7 +149,6 @@ def sampling_flags(what: str, *, every_s: float, timeout_ms: int) -> Callable[[F
             "every_s",
             type=click.FloatRange(0.1),
             default=every_s,
-            show_default=True,
             metavar="SECONDS",
             help=f"Time between two {what}.",
         ),
@@ -159,11 +158,7 @@ def sampling_flags(what: str, *, every_s: float, timeout_ms: int) -> Callable[[F
             help=f"Number of {what}; 0: only report from earlier ones. [default: until Ctrl-C]",
         ),
         click.option(
-            "--timeout-ms",
-            type=click.IntRange(1),
-            default=timeout_ms,
-            show_default=True,
-            help="Timeout of one request.",
+            "--timeout-ms", type=click.IntRange(1), default=timeout_ms, help="Timeout of one request."
         ),
     )
     return lambda command: reduce(lambda flagged, flag: flag(flagged), reversed(flags), command)

@@ -296,7 +296,7 @@ orbitmq job trace --message o-17"""
     dry_run="With --tables: show the number of new trace messages; write nothing.",
     report="Write an HTML page with charts.",
 )
-@click.option("--trace-topic", "topic", default=TRACE_TOPIC, show_default=True, help="Topic of the trace.")
+@click.option("--trace-topic", "topic", default=TRACE_TOPIC, help="Topic of the trace.")
 @click.option(
     "--tables",
     type=click.Path(path_type=Path, file_okay=False),
@@ -310,7 +310,6 @@ orbitmq job trace --message o-17"""
     "--slow-ms",
     type=click.IntRange(0),
     default=1000,
-    show_default=True,
     help="Report handling that takes longer than this as slow.",
 )
 @click.option(

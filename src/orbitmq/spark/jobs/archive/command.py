@@ -68,7 +68,6 @@ COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
     "--batch",
     type=click.IntRange(1),
     default=2_000_000,
-    show_default=True,
     metavar="MESSAGES",
     help="Commit after about this many messages.",
 )
@@ -77,7 +76,6 @@ COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
     "per_file",
     type=click.IntRange(1),
     default=1_000_000,
-    show_default=True,
     metavar="MESSAGES",
     help="Maximum of messages in one file.",
 )
@@ -85,7 +83,6 @@ COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
     "--compression",
     type=click.Choice(COMPRESSIONS),
     default="snappy",
-    show_default=True,
     help="Compression of the Parquet files.",
 )
 @click.option("--compact", is_flag=True, help="Merge the small files of a day, at the end and at intervals.")
@@ -93,7 +90,6 @@ COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
     "--target-mb",
     type=click.IntRange(1),
     default=256,
-    show_default=True,
     help="Target size of merged files. Files of at least half this size are left as they are.",
 )
 @click.option("--delta", is_flag=True, help="Also make the lake a Delta table (needs deltalake).")
@@ -106,7 +102,6 @@ COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
     "--retry-for",
     type=click.FloatRange(0),
     default=300.0,
-    show_default=True,
     metavar="SECONDS",
     help="Time to keep retrying while brokers or workers fail.",
 )

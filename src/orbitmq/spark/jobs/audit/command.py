@@ -52,13 +52,13 @@ orbitmq job audit s3://backup/broker-a --storage-options '{"anon":true}' --json"
     "--most",
     type=click.IntRange(min=1),
     default=DEFAULT_MOST,
-    show_default=True,
     help="Maximum of findings to show; all are counted.",
 )
 @click.option(
     "--index-slots",
     type=click.IntRange(min=0),
     default=0,
+    show_default=False,
     help="maxHashSlotNum of the brokers, if maxIndexNum is not four times as large.",
 )
 @click.option("--storage-options", metavar="JSON", help="Options for fsspec, for stores in object storage.")

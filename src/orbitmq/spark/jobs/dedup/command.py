@@ -55,7 +55,6 @@ def duration(_: Any, __: Any, value: str) -> int:
 @click.option(
     "--key",
     default="keys",
-    show_default=True,
     metavar="KEY",
     help="keys, msgId, body, property:NAME, json:$.PATH or sql:EXPRESSION.",
 )
@@ -63,7 +62,6 @@ def duration(_: Any, __: Any, value: str) -> int:
     "--window",
     "window_ms",
     default="1h",
-    show_default=True,
     callback=duration,
     help="Repeats stored up to this long after the first message are always dropped.",
 )

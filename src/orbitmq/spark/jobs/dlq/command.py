@@ -28,7 +28,7 @@ orbitmq job dlq --redrive --audit ./redriven --lake ./dead-letters --rate 50 --t
     dry_run="With --redrive: show what would be sent; send nothing.",
     report="Write an HTML page with tables and charts.",
 )
-@click.option("--pattern", default=PATTERN, show_default=True, metavar="REGEX", help="Dead-letter topics.")
+@click.option("--pattern", default=PATTERN, metavar="REGEX", help="Dead-letter topics.")
 @click.option(
     "--lake",
     metavar="FOLDER",
@@ -42,7 +42,6 @@ orbitmq job dlq --redrive --audit ./redriven --lake ./dead-letters --rate 50 --t
 @click.option(
     "--exception-property",
     default="exception",
-    show_default=True,
     metavar="NAME",
     help="Property in which your consumers store the reason of the failure.",
 )
@@ -51,14 +50,12 @@ orbitmq job dlq --redrive --audit ./redriven --lake ./dead-letters --rate 50 --t
     "--to",
     type=click.Choice(["origin", "retry"]),
     default="origin",
-    show_default=True,
     help="The original topic, or the retry topic of the group that failed: no other group gets it then.",
 )
 @click.option(
     "--max-replays",
     type=click.IntRange(1, 1000),
     default=MAX_REPLAYS,
-    show_default=True,
     help="Leave out dead letters whose message was sent again so many times, by this job or the console.",
 )
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second, in total.")

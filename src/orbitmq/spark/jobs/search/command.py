@@ -40,16 +40,11 @@ MOST_SHOWN = 60
 @click.option("--regex", help="Regular expression (Java syntax) to find in the body.")
 @click.option("--since", type=Moment(), help="Stored at this time or later.")
 @click.option("--until", type=Moment(), help="Stored before this time.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 100_000),
-    default=100,
-    show_default=True,
-    help="Maximum of messages to show.",
-)
+@click.option("--limit", type=click.IntRange(1, 100_000), default=100, help="Maximum of messages to show.")
 @click.option(
     "--live/--no-live",
     default=True,
+    show_default=False,
     help="Also search brokers, for messages that are not in the lake. [default: live]",
 )
 @click.option("--scan", is_flag=True, help="Scan whole topics instead of using the brokers' indexes.")
