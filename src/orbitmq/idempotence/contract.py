@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
@@ -76,6 +76,25 @@ class AsyncUnit(Protocol):
 
     async def release(self, entries: Sequence[Entry]) -> None:
         """Give claims up."""
+
+
+class AsyncOf:
+    """The async form of a unit, whose methods `run` calls with their arguments."""
+
+    def __init__(self, unit: Unit, run: Callable[..., Awaitable[Any]]) -> None:
+        self.arguments = unit.arguments
+        self._unit = unit
+        self._run = run
+
+    async def claim(self, entries: Sequence[Entry]) -> list[Claim]:
+        claims: list[Claim] = await self._run(self._unit.claim, entries)
+        return claims
+
+    async def keep(self, entry: Entry, result: str) -> None:
+        await self._run(self._unit.keep, entry, result)
+
+    async def release(self, entries: Sequence[Entry]) -> None:
+        await self._run(self._unit.release, entries)
 
 
 @runtime_checkable

@@ -8,12 +8,14 @@ import functools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NoReturn
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from orbitmq.client import HoldBack, InvalidArgument, ReceivedMessage, Reply, Retry
 from orbitmq.client.core.calling import is_async
 from orbitmq.client.core.checking import check_number, shown
 from orbitmq.client.core.handlers import MAX_HOLD_BACK_MS, checked
+from orbitmq.idempotence.both_forms import Of, as_async, at_once, awaited, given
 from orbitmq.idempotence.contract import AsyncStore, Claim, State, Store
 from orbitmq.idempotence.deciding import (
     Call,
@@ -112,13 +114,13 @@ class Once:
                     f"once: {type(self.store).__name__} is for plain handlers, and {_name_of(handler)} is "
                     "async: use the store's async form, or write the handler as a plain function"
                 )
-            return AsyncOnceHandler(self, handler, self.store)
+            return AsyncOnceHandler(self, handler)
         if not isinstance(self.store, Store):
             raise InvalidArgument(
                 f"once: {type(self.store).__name__} is for async handlers, and {_name_of(handler)} is a "
                 "plain function: use the store's plain form, or write `async def`"
             )
-        return OnceHandler(self, handler, self.store)
+        return OnceHandler(self, handler)
 
     def entry(self, message: ReceivedMessage[Any], *, group: str | None, handler: str) -> Entry:
         """The entry of a message. Raises InvalidKey, InvalidArgument without a consumer group."""
@@ -138,20 +140,21 @@ class Once:
         `group=` and `name=`. Raises HoldBack (let it pass to the consumer: it rolls back, and the message
         comes again soon), KeyConflict, InvalidKey, InvalidArgument.
         """
-        entry = self._own_entry(message)
-        try:
-            [answer] = self._in_transaction("claim_in")(transaction, [entry])
-        except NOT_NOW as error:
-            self._unavailable(entry.scope, error)
-        return self._answered(entry, answer, message)
+        return at_once(self._claim("claim_in", transaction, message, given))
 
     async def async_claim(self, transaction: Any, message: ReceivedMessage[Any]) -> Done | None:
         """The same in an AsyncSession or AsyncConnection."""
+        return await self._claim("async_claim_in", transaction, message, awaited)
+
+    async def _claim(
+        self, method: str, transaction: Any, message: ReceivedMessage[Any], of: Of
+    ) -> Done | None:
         entry = self._own_entry(message)
         try:
-            [answer] = await self._in_transaction("async_claim_in")(transaction, [entry])
+            [answer] = await of(self._in_transaction(method)(transaction, [entry]))
         except NOT_NOW as error:
-            self._unavailable(entry.scope, error)
+            self.tell(Event.UNAVAILABLE, entry.scope, 1)
+            raise HoldBack(AWAY_PAUSE_MS) from error
         return self._answered(entry, answer, message)
 
     def _own_entry(self, message: ReceivedMessage[Any]) -> Entry:
@@ -164,10 +167,6 @@ class Once:
         if found is None:
             raise InvalidArgument(f"once: {type(self.store).__name__} cannot join a transaction of yours")
         return found
-
-    def _unavailable(self, scope: Scope, error: Exception) -> NoReturn:
-        self.tell(Event.UNAVAILABLE, scope, 1)
-        raise HoldBack(AWAY_PAUSE_MS) from error
 
     def _answered(self, entry: Entry, claim: Claim, message: ReceivedMessage[Any]) -> Done | None:
         call = Call()
@@ -304,6 +303,43 @@ class _Decorated:
             return decoded_result(done[0].claim.result)
         return outcome
 
+    async def _handle(
+        self, asked: Given, open_unit: Callable[[], AbstractAsyncContextManager[Any]], of: Of
+    ) -> Any:
+        single = not isinstance(asked, list)
+        messages: Messages = [asked] if not isinstance(asked, list) else asked
+        call, scope = self._call_of(messages)
+        if call.refused or scope is None:
+            return self._refuse(call, messages, single) if call.refused else None
+        outcome: Any = None
+        running = False
+        try:
+            async with open_unit() as unit:
+                call.answer(await of(unit.claim(call.entries)))
+                if call.refused:
+                    raise _Undo
+                if call.of(State.CLAIMED):
+                    running = True
+                    try:
+                        outcome = await of(self._handler(self._arguments(call, single), *unit.arguments))
+                    except Retry as retry:
+                        outcome = retry.with_traceback(None)
+                    outcome = checked(outcome, messages, batch=not single)
+                    running = False
+                    if released := self._to_release(call, outcome):
+                        await of(unit.release(released))
+                    if kept := self._kept(outcome):
+                        await of(unit.keep(call.entries[0], kept))
+        except _Undo:
+            if call.refused:
+                return self._refuse(call, messages, single)
+        except Exception as error:
+            outcome = self._failed(call, scope, error, running=running, single=single)
+        except BaseException:
+            self.once.tell(Event.FAILED, scope, len(messages))
+            raise
+        return self._concluded(call, scope, outcome, single)
+
     def _kept(self, outcome: object) -> str:
         return encoded_result(outcome) if self.once._keep_result else ""
 
@@ -344,89 +380,20 @@ class _Decorated:
 class OnceHandler(_Decorated):
     """A plain handler with one effect for each key. May also be called directly, in tests for example."""
 
-    def __init__(self, once: Once, handler: Callable[..., Any], store: Store) -> None:
-        super().__init__(once, handler)
-        self._store = store
-
-    def __call__(self, given: Given) -> Any:
+    def __call__(self, messages: Given) -> Any:
         """Handle a message, or a list of them."""
-        single = not isinstance(given, list)
-        messages: Messages = [given] if not isinstance(given, list) else given
-        call, scope = self._call_of(messages)
-        if call.refused or scope is None:
-            return self._refuse(call, messages, single) if call.refused else None
-        outcome: Any = None
-        running = False
-        try:
-            with self._store.unit() as unit:
-                call.answer(unit.claim(call.entries))
-                if call.refused:
-                    raise _Undo
-                if call.of(State.CLAIMED):
-                    running = True
-                    try:
-                        outcome = self._handler(self._arguments(call, single), *unit.arguments)
-                    except Retry as retry:
-                        outcome = retry.with_traceback(None)
-                    outcome = checked(outcome, messages, batch=not single)
-                    running = False
-                    if released := self._to_release(call, outcome):
-                        unit.release(released)
-                    if kept := self._kept(outcome):
-                        unit.keep(call.entries[0], kept)
-        except _Undo:
-            if call.refused:
-                return self._refuse(call, messages, single)
-        except Exception as error:
-            outcome = self._failed(call, scope, error, running=running, single=single)
-        except BaseException:
-            self.once.tell(Event.FAILED, scope, len(messages))
-            raise
-        return self._concluded(call, scope, outcome, single)
+        store = self.once.store
+        assert isinstance(store, Store)
+        return at_once(self._handle(messages, lambda: as_async(store.unit()), given))
 
 
 class AsyncOnceHandler(_Decorated):
     """An async handler with one effect for each key. May also be awaited directly, in tests for example."""
 
-    def __init__(self, once: Once, handler: Callable[..., Any], store: AsyncStore) -> None:
-        super().__init__(once, handler)
-        self._store = store
-
-    async def __call__(self, given: Given) -> Any:
+    async def __call__(self, messages: Given) -> Any:
         """Handle a message, or a list of them."""
-        single = not isinstance(given, list)
-        messages: Messages = [given] if not isinstance(given, list) else given
-        call, scope = self._call_of(messages)
-        if call.refused or scope is None:
-            return self._refuse(call, messages, single) if call.refused else None
-        outcome: Any = None
-        running = False
-        try:
-            async with self._store.async_unit() as unit:
-                call.answer(await unit.claim(call.entries))
-                if call.refused:
-                    raise _Undo
-                if call.of(State.CLAIMED):
-                    running = True
-                    try:
-                        outcome = await self._handler(self._arguments(call, single), *unit.arguments)
-                    except Retry as retry:
-                        outcome = retry.with_traceback(None)
-                    outcome = checked(outcome, messages, batch=not single)
-                    running = False
-                    if released := self._to_release(call, outcome):
-                        await unit.release(released)
-                    if kept := self._kept(outcome):
-                        await unit.keep(call.entries[0], kept)
-        except _Undo:
-            if call.refused:
-                return self._refuse(call, messages, single)
-        except Exception as error:
-            outcome = self._failed(call, scope, error, running=running, single=single)
-        except BaseException:
-            self.once.tell(Event.FAILED, scope, len(messages))
-            raise
-        return self._concluded(call, scope, outcome, single)
+        assert isinstance(self.once.store, AsyncStore)
+        return await self._handle(messages, self.once.store.async_unit, awaited)
 
 
 def _name_of(handler: Callable[..., Any]) -> str:

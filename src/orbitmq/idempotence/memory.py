@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from orbitmq.client import InvalidArgument
 from orbitmq.idempotence.contract import (
     CLAIMED,
     DEFAULT_RETENTION_HOURS,
     IN_FLIGHT,
+    AsyncOf,
     Claim,
     State,
 )
@@ -55,10 +57,10 @@ class MemoryStore:
         self._trim()
 
     @contextlib.asynccontextmanager
-    async def async_unit(self) -> AsyncIterator[_AsyncUnit]:
+    async def async_unit(self) -> AsyncIterator[AsyncOf]:
         """The same for async handlers."""
         with self.unit() as unit:
-            yield _AsyncUnit(unit)
+            yield AsyncOf(unit, _at_once)
 
     def _trim(self) -> None:
         with self._lock:
@@ -134,17 +136,5 @@ class _Unit:
                     del self._rows[one]
 
 
-class _AsyncUnit:
-    arguments: tuple[()] = ()
-
-    def __init__(self, unit: _Unit) -> None:
-        self._unit = unit
-
-    async def claim(self, entries: Sequence[Entry]) -> list[Claim]:
-        return self._unit.claim(entries)
-
-    async def keep(self, entry: Entry, result: str) -> None:
-        self._unit.keep(entry, result)
-
-    async def release(self, entries: Sequence[Entry]) -> None:
-        self._unit.release(entries)
+async def _at_once(work: Callable[..., Any], *arguments: Any) -> Any:
+    return work(*arguments)

@@ -25,13 +25,13 @@ from typing import Any
 
 from orbitmq.client.core.errors import InvalidArgument
 from orbitmq.client.core.message import Message
+from orbitmq.driver_errors import is_missing_table
 from orbitmq.extras import lacking
 from orbitmq.outbox.errors import (
     AlreadyInOutbox,
     DatabaseAway,
     NotInTransaction,
     TableMissing,
-    is_missing_table,
     reason_of,
 )
 from orbitmq.outbox.migrations import creation, removal

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from orbitmq.driver_errors import is_missing_table
 from orbitmq.protocol.errors import OrbitError
 
 MAX_REASON_CHARACTERS = 1000
@@ -66,14 +67,6 @@ def reason_of(error: BaseException) -> str:
         error = error.orig or error
     text = " ".join(str(error).split()).replace("\0", "")
     return f"{type(error).__name__}: {text}"[:MAX_REASON_CHARACTERS]
-
-
-def is_missing_table(cause: BaseException | None) -> bool:
-    """True if a table is missing, by the code of PostgreSQL or MySQL, or the words of SQLite."""
-    if getattr(cause, "sqlstate", None) == "42P01" or getattr(cause, "pgcode", None) == "42P01":
-        return True
-    first = next(iter(getattr(cause, "args", ())), None)
-    return first == 1146 or str(first).startswith("no such table")
 
 
 @contextmanager

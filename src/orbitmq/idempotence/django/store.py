@@ -9,6 +9,14 @@ from typing import Any
 
 from orbitmq.client import InvalidArgument
 from orbitmq.client.core.checking import check_number, shown
+from orbitmq.driver_errors import (
+    MYSQL_DUPLICATE,
+    MYSQL_LOCK_WAIT,
+    is_conflict_of_transactions,
+    is_locked,
+    is_missing_table,
+    number_of,
+)
 from orbitmq.extras import lacking
 from orbitmq.idempotence.contract import (
     CLAIMED,
@@ -17,14 +25,6 @@ from orbitmq.idempotence.contract import (
     PURGE_BATCH,
     Claim,
     State,
-)
-from orbitmq.idempotence.driver_errors import (
-    MYSQL_DUPLICATE,
-    MYSQL_LOCK_WAIT,
-    is_conflict_of_transactions,
-    is_locked,
-    is_missing_table,
-    number_of,
 )
 from orbitmq.idempotence.endings import refuse_end
 from orbitmq.idempotence.errors import StoreUnavailable, TableMissing, TransactionEnded

@@ -20,14 +20,14 @@ from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from orbitmq.client import InvalidArgument
-from orbitmq.idempotence.contract import CLAIMED, IN_FLIGHT, PURGE_BATCH, Claim, State
-from orbitmq.idempotence.driver_errors import (
+from orbitmq.driver_errors import (
     MYSQL_DUPLICATE,
     MYSQL_LOCK_WAIT,
     is_conflict_of_transactions,
     is_locked,
     number_of,
 )
+from orbitmq.idempotence.contract import CLAIMED, IN_FLIGHT, PURGE_BATCH, Claim, State
 from orbitmq.idempotence.keys import Entry
 from orbitmq.idempotence.rows import COLUMNS, SQLITE_WAIT_MS, lock_number, row_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from orbitmq.idempotence.driver_errors import is_locked, is_missing_table
+from orbitmq.driver_errors import is_locked, is_missing_table
 from orbitmq.idempotence.errors import IdempotenceError, StoreUnavailable, TableMissing
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from orbitmq.client import InvalidArgument
 from orbitmq.client.core.checking import check_number, shown
-from orbitmq.idempotence.contract import DEFAULT_RETENTION_HOURS, PURGE_BATCH, Claim
+from orbitmq.idempotence.both_forms import Of, at_once, awaited, given
+from orbitmq.idempotence.contract import DEFAULT_RETENTION_HOURS, PURGE_BATCH, AsyncOf, Claim
 from orbitmq.idempotence.keys import Entry
 from orbitmq.idempotence.rows import TABLE
 from orbitmq.idempotence.sql.table import handled_messages
@@ -42,8 +44,14 @@ class _Base:
         """The table, in a MetaData of its own."""
         self._statements = Statements(self.table)
 
-    def _limit_ms(self, now_ms: int) -> int:
-        return int(now_ms - self.retention_hours * 3_600_000)
+    async def _purge(self, now_ms: int, in_transaction: Callable[..., Any], of: Of) -> int:
+        limit_ms, deleted = int(now_ms - self.retention_hours * 3_600_000), 0
+        while True:
+            work = partial(self._statements.purge, limit_ms=limit_ms)
+            batch: int = await of(in_transaction(work))
+            deleted += batch
+            if batch < PURGE_BATCH:
+                return deleted
 
     @contextlib.contextmanager
     def _translating(self) -> Iterator[None]:
@@ -134,12 +142,7 @@ class SqlAlchemyStore(_Base):
 
     def purge(self, now_ms: int) -> int:
         """Delete keys past their retention, 500 in a transaction; gives their number."""
-        limit_ms, deleted = self._limit_ms(now_ms), 0
-        while True:
-            batch = self._in_transaction(lambda connection: self._statements.purge(connection, limit_ms))
-            deleted += batch
-            if batch < PURGE_BATCH:
-                return deleted
+        return at_once(self._purge(now_ms, self._in_transaction, given))
 
     def count(self) -> int:
         """Number of keys."""
@@ -147,7 +150,7 @@ class SqlAlchemyStore(_Base):
 
 
 class _Unit:
-    def __init__(self, store: SqlAlchemyStore, target: Session | Connection, connection: Connection) -> None:
+    def __init__(self, store: _Base, target: object, connection: Connection) -> None:
         self._store = store
         self._connection = connection
         self.arguments: tuple[Any, ...] = (target,)
@@ -184,7 +187,7 @@ class AsyncSqlAlchemyStore(_Base):
         self._bind = bind
 
     @contextlib.asynccontextmanager
-    async def async_unit(self) -> AsyncIterator[_AsyncUnit]:
+    async def async_unit(self) -> AsyncIterator[AsyncOf]:
         """A transaction."""
         async with contextlib.AsyncExitStack() as opened:
             with self._translating():
@@ -196,7 +199,11 @@ class AsyncSqlAlchemyStore(_Base):
             assert sync_connection is not None
             guard = TransactionGuard(sync_connection)
             try:
-                yield _AsyncUnit(self, target, connection)
+
+                def run(work: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
+                    return connection.run_sync(lambda _: work(*arguments))
+
+                yield AsyncOf(_Unit(self, target, sync_connection), run)
                 if isinstance(target, AsyncSession):
                     await target.flush()  # the handler's writes: their errors are the handler's
                 guard.check()
@@ -237,36 +244,8 @@ class AsyncSqlAlchemyStore(_Base):
 
     async def async_purge(self, now_ms: int) -> int:
         """Delete keys past their retention, 500 in a transaction; gives their number."""
-        limit_ms, deleted = self._limit_ms(now_ms), 0
-        while True:
-            batch = await self._in_transaction(
-                lambda connection: self._statements.purge(connection, limit_ms)
-            )
-            deleted += batch
-            if batch < PURGE_BATCH:
-                return deleted
+        return await self._purge(now_ms, self._in_transaction, awaited)
 
     async def async_count(self) -> int:
         """Number of keys."""
         return await self._in_transaction(self._statements.count)
-
-
-class _AsyncUnit:
-    def __init__(
-        self,
-        store: AsyncSqlAlchemyStore,
-        target: AsyncSession | AsyncConnection,
-        connection: AsyncConnection,
-    ) -> None:
-        self._store = store
-        self._connection = connection
-        self.arguments: tuple[Any, ...] = (target,)
-
-    async def claim(self, entries: Sequence[Entry]) -> list[Claim]:
-        return await self._connection.run_sync(self._store._claim, entries)
-
-    async def keep(self, entry: Entry, result: str) -> None:
-        await self._connection.run_sync(self._store._statements.keep, entry, result)
-
-    async def release(self, entries: Sequence[Entry]) -> None:
-        await self._connection.run_sync(self._store._statements.release, entries)
