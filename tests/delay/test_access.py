@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 
 import httpx
 import pytest
@@ -12,9 +14,11 @@ from orbitmq import sync
 from orbitmq.admin import Admin
 from orbitmq.admin.acls import delete_rules, put_rules
 from orbitmq.admin.users import create_user
+from orbitmq.cli.app import run
 from orbitmq.client import Message
 from orbitmq.delay_service.targets import missing
 from orbitmq.protocol.errors import NoPermission
+from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing import LocalBroker
 from tests.kit.running_delay import RunningDelay, until
 
@@ -92,6 +96,30 @@ def read(broker, topic, number):
         (queue,) = consumer.queues(topic)
         until(lambda: consumer.max_offset(queue) >= number)
         return list(consumer.pull(queue, 0))
+
+
+def test_a_service_beside_a_broker_signs_in_as_the_broker_does(tmp_path, capsys):
+    port = free_ports(-2, 1, 2, 3)
+    flags = ["standalone", "--data-dir", str(tmp_path), "--init", "--broker-port", str(port)]
+    flags += ["--namesrv-port", str(port + 2), "--delay", "--delay-port", str(port + 3)]
+    flags += [
+        "--set",
+        "authenticationEnabled=true",
+        "--set",
+        'initAuthenticationUser={"username":"r","password":"s"}',
+    ]
+    assert run(flags) == 2
+    assert "innerClientAuthenticationCredentials" in capsys.readouterr().err
+    own = 'innerClientAuthenticationCredentials={"accessKey":"r","secretKey":"s"}'
+    command = [sys.executable, "-m", "orbitmq", *flags, "--set", own]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stdout.readline()
+            assert line.endswith(f", delay service 127.0.0.1:{port + 3}\n")
+            assert run(["ping", "--delay", f"127.0.0.1:{port + 3}", "--wait", "60"]) == 0
+        finally:
+            process.terminate()
+    assert process.returncode == 0
 
 
 def test_names_of_an_owner_are_changed_only_by_those_who_may_send_to_its_topic(broker, delay):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from orbitmq.cli.lazy import LazyGroup
 from orbitmq.cli.logs import set_up
 
 if TYPE_CHECKING:
+    from orbitmq.broker.options import BrokerSettings
     from orbitmq.delay_service.options import DelaySettings
     from orbitmq.delay_service.serving import DelayServer
     from orbitmq.server.lifecycle.standalone import StandaloneServer
@@ -186,7 +187,7 @@ def run_delay(settings: DelaySettings, ready_file: Path | None) -> None:
     from orbitmq.server.lifecycle.process import run
     from orbitmq.server.lifecycle.process import serve as serve_until_signal
 
-    server = _delay_server(settings, ready_file)
+    server = _delay_server(settings, ready_file=ready_file)
     run(
         serve_until_signal(
             server,
@@ -198,17 +199,29 @@ def run_delay(settings: DelaySettings, ready_file: Path | None) -> None:
     server.raise_failure()
 
 
-def delay_beside(standalone: StandaloneServer, root: Path, port: int) -> DelayServer:
-    """A delay service on the loopback, beside a broker; its store is in a folder of the data folder."""
+def delay_beside(standalone: StandaloneServer, broker: BrokerSettings, root: Path, port: int) -> DelayServer:
+    """A delay service on the loopback, beside a broker, that signs as the broker itself does.
+
+    Its store is in a folder of the data folder. Raises OptionError.
+    """
+    from orbitmq.handling.credentials import own_credentials
+    from orbitmq.options import OptionError
+
+    credentials = own_credentials(broker)
+    if broker.authentication_enabled and credentials is None:
+        raise OptionError(
+            "authenticationEnabled with --delay needs innerClientAuthenticationCredentials: the service "
+            "reads and sends as that user"
+        )
     given: dict[str, object] = {
         "delayDataDir": str(root / "delay"),
         "delayClusters": f"main=rocketmq://{standalone.namesrv.address}",
         "delayHttp": f"127.0.0.1:{port}",
     }
-    return _delay_server(delay_settings(ServerFlags(), given))
+    return _delay_server(delay_settings(ServerFlags(), given), credentials=credentials)
 
 
-def _delay_server(settings: DelaySettings, ready_file: Path | None = None) -> DelayServer:
+def _delay_server(settings: DelaySettings, **given: Any) -> DelayServer:
     with with_extra("the delay service", "delay", {"msgspec"}):
         from orbitmq.delay_service.serving import DelayServer
-    return DelayServer(settings, ready_file=ready_file)
+    return DelayServer(settings, **given)

@@ -130,7 +130,7 @@ def standalone(
         )
         ready_line += ", console {server.beside[console].url}"
     if with_delay:
-        beside["delay"] = delay_beside(both, root, delay_port)
+        beside["delay"] = delay_beside(both, broker_settings, root, delay_port)
         ready_line += ", delay service {server.beside[delay].address}"
     if with_proxy:
         if proxy_remoting_port is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from orbitmq.delay_service.store.store import DelayStore
 from orbitmq.delay_service.targets.target import Cluster
 from orbitmq.delay_service.targets.webhook import WebhookTarget
 from orbitmq.delay_service.thrift.server import ThriftServer
+from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.server.lifecycle.private_folder import make_private
 from orbitmq.server.metrics.health import STARTING, Health
 
@@ -28,17 +30,30 @@ log = logging.getLogger(__name__)
 
 REOPEN_SECONDS = 5.0
 """Time after which a store is tried again that could not be written."""
+LONGEST_PAUSE_SECONDS = 60.0
+"""Between tries to make the topics for dead letters."""
 
 
 class DelayServer:
     """A delay service that starts and stops, in the event loop of whoever started it."""
 
-    def __init__(self, settings: DelaySettings, ready_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        settings: DelaySettings,
+        ready_file: Path | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
+        """With `credentials`, requests to all clusters of RocketMQ are signed by them."""
         self.settings = settings
         self._ready_file = ready_file
         self._failure: Exception | None = None
         self._on_failure: Callable[[], None] | None = None
         self.clusters: dict[str, ClusterAt] = settings.clusters
+        if credentials is not None:
+            self.clusters = {
+                name: replace(one, access=replace(one.access, credentials=credentials))
+                for name, one in self.clusters.items()
+            }
         self.engine: Engine | None = None
         """None while a store that failed is not open again."""
         self.sources: list[Any] = []
@@ -198,6 +213,7 @@ class DelayServer:
         if not self.settings.delay_make_topics:
             return
         waiting = dict(self.clusters)
+        pause = 1.0
         while waiting:
             for name, cluster in list(waiting.items()):
                 ensure = kafka.ensure_topics if cluster.is_kafka else rocketmq.ensure_topics
@@ -207,7 +223,8 @@ class DelayServer:
                     log.debug("the topic for dead letters of %s cannot be made yet: %s", name, error)
                 else:
                     del waiting[name]
-            await asyncio.sleep(2)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     async def _look_whether_ready(self) -> None:
         while not self.is_ready:  # noqa: ASYNC110 - many states of several tasks make it up
