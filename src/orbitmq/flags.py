@@ -176,6 +176,12 @@ else:  # older releases have no parameter there
     _TimeType = click.ParamType
 
 
+class Seconds(click.FloatRange):
+    """Seconds within a range."""
+
+    name = "seconds"
+
+
 class Moment(_TimeType):
     """A time; gives ms. `now` and `latest`, `today` and `yesterday` (their beginning), `earliest`, ms since
     1970, or ISO 8601 (local unless it says otherwise).

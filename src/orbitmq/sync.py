@@ -20,17 +20,15 @@ import concurrent.futures
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from orbitmq import admin, client
 from orbitmq.client import shared
 from orbitmq.client.blocking import SyncWrapper, constructor_of, get_background, later, on_loop, waiting
-from orbitmq.client.consumer.consumer import HandlerT
 from orbitmq.client.consumer.group_member import GroupMember
+from orbitmq.client.consumer.subscribing import SubscribesFunctions
 from orbitmq.client.core.checking import check_number
 from orbitmq.client.core.option_help import documented
-from orbitmq.client.core.serializer import Serializer
-from orbitmq.client.core.subscription import Wanted
 from orbitmq.client.running import (
     CUT_SHORT,
     DONE,
@@ -199,7 +197,7 @@ class _Consuming(_Watched[ConsumerT]):
 
 
 @documented(client.PushConsumer)
-class PushConsumer(_Consuming[client.PushConsumer]):
+class PushConsumer(_Consuming[client.PushConsumer], SubscribesFunctions):
     """`orbitmq.PushConsumer`; messages without a handler come by `for message in consumer`."""
 
     @constructor_of(client.PushConsumer)
@@ -214,34 +212,6 @@ class PushConsumer(_Consuming[client.PushConsumer]):
     def is_paused(self) -> bool:
         """True if nothing more is pulled."""
         return self._core.is_paused
-
-    def on(
-        self,
-        topic: str,
-        tags: Wanted = "*",
-        *,
-        timeout_ms: float | None = None,
-        max_messages: int | None = None,
-        max_wait_ms: float = 0,
-        manual_ack: bool = False,
-        serializer: Serializer[Any] | None = None,
-    ) -> Callable[[HandlerT], HandlerT]:
-        """A decorator that subscribes; see `orbitmq.PushConsumer.on`."""
-
-        def subscribed(handler: HandlerT) -> HandlerT:
-            self.subscribe(
-                topic,
-                tags,
-                handler,
-                timeout_ms=timeout_ms,
-                max_messages=max_messages,
-                max_wait_ms=max_wait_ms,
-                manual_ack=manual_ack,
-                serializer=serializer,
-            )
-            return handler
-
-        return subscribed
 
     seek = waiting(client.PushConsumer.seek)
     ack = waiting(client.PushConsumer.ack)

@@ -20,7 +20,7 @@ from orbitmq.client.core.errors import FiltersDiffer
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET, LAST_OFFSET
 from orbitmq.client.core.subscription import Sql, subscription, tags_of
-from orbitmq.flags import access_flags, max_body_flag
+from orbitmq.flags import Seconds, access_flags, max_body_flag
 from orbitmq.net.errors import NetError
 from orbitmq.plurals import counted
 from orbitmq.protocol.bodies.heartbeat import SubscriptionData
@@ -72,9 +72,8 @@ Examples:
 )
 @click.option(
     "--idle",
-    type=click.FloatRange(0.1),
+    type=Seconds(0.1),
     default=5.0,
-    metavar="SECONDS",
     help="With --no-follow: time without a message after which the command ends.",
 )
 @max_body_flag(

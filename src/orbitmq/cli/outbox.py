@@ -20,7 +20,7 @@ from orbitmq.access import Access
 from orbitmq.admin.output import Done, Facts, Result, Rows, columns, show
 from orbitmq.cli.flags import PORT, Listened, process_flags
 from orbitmq.client.producer.producer import Producer
-from orbitmq.flags import access_flags
+from orbitmq.flags import Seconds, access_flags
 from orbitmq.plurals import counted
 
 if TYPE_CHECKING:
@@ -129,27 +129,24 @@ Examples:
 @click.option(
     "--poll-interval",
     "poll_interval_ms",
-    type=click.FloatRange(0.001, 3600),
+    type=Seconds(0.001, 3600),
     callback=_milliseconds,
-    metavar="SECONDS",
     help="Interval of looks for messages. [default: 1 where PostgreSQL tells of them, else 0.2]",
 )
 @click.option(
     "--send-timeout",
     "send_timeout_ms",
-    type=click.FloatRange(0.001, 600),
+    type=Seconds(0.001, 600),
     callback=_milliseconds,
     default=5.0,
-    metavar="SECONDS",
     help="Time for which a send is tried; the transaction of the batch is open as long.",
 )
 @click.option(
     "--max-pause",
     "max_pause_ms",
-    type=click.FloatRange(0.1, 3600),
+    type=Seconds(0.1, 3600),
     callback=_milliseconds,
     default=10.0,
-    metavar="SECONDS",
     help="Longest pause of a topic, or of the database, that cannot be reached.",
 )
 @click.option(
@@ -160,18 +157,16 @@ Examples:
 @click.option(
     "--park-after",
     "park_after_ms",
-    type=click.FloatRange(0),
+    type=Seconds(0),
     callback=_milliseconds,
-    metavar="SECONDS",
     help="Park messages of this age that are refused for a missing topic or right, too. [default: never]",
 )
 @click.option(
     "--retention",
     "retention_ms",
-    type=click.FloatRange(0),
+    type=Seconds(0),
     callback=_milliseconds,
     default=86_400.0,
-    metavar="SECONDS",
     help="Time for which sent rows are kept; 0 deletes them at once.",
 )
 @click.option("--group", default="orbitmq-outbox", metavar="NAME", help="Producer group.")

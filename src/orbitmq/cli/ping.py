@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from orbitmq.access import Access
 from orbitmq.admin.clusters import version_of
-from orbitmq.flags import access_flags
+from orbitmq.flags import Seconds, access_flags
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import BadAddress, NetError
@@ -77,13 +77,10 @@ Exit code 0: every server is healthy; 1: at least one is not."""
     "if given.",
 )
 @access_flags
-@click.option(
-    "--timeout", type=click.FloatRange(0.05), default=3.0, metavar="SECONDS", help="Timeout of one request."
-)
+@click.option("--timeout", type=Seconds(0.05), default=3.0, help="Timeout of one request.")
 @click.option(
     "--wait",
-    type=click.FloatRange(0, min_open=True),
-    metavar="SECONDS",
+    type=Seconds(0, min_open=True),
     help="Repeat until all are healthy, at most this long. A name server counts as healthy once "
     "it knows a broker.",
 )

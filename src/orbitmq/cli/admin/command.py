@@ -13,7 +13,7 @@ import click
 from orbitmq.access import Access
 from orbitmq.admin.admin import Admin
 from orbitmq.admin.output import Result, show
-from orbitmq.flags import access_flags
+from orbitmq.flags import Seconds, access_flags
 
 CommandFunction = Callable[..., Awaitable[Result]]
 
@@ -84,11 +84,7 @@ def epilog(examples: Sequence[str]) -> str:
 def _common_flags() -> list[click.Parameter]:
     return [
         click.Option(
-            ["--timeout"],
-            type=click.FloatRange(0.1),
-            default=5.0,
-            metavar="SECONDS",
-            help="Timeout of one request to a server.",
+            ["--timeout"], type=Seconds(0.1), default=5.0, help="Timeout of one request to a server."
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
     ]

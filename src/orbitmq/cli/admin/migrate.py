@@ -18,6 +18,7 @@ from orbitmq.admin.output import Done, Rows, columns
 from orbitmq.admin.replication.old_master import Stopped
 from orbitmq.admin.replication.survey import APACHE, MAKES, ORBITMQ, survey
 from orbitmq.cli.admin.command import COMMANDS, CommandFunction, command, confirm_stopped, epilog
+from orbitmq.flags import Seconds
 from orbitmq.plurals import counted
 
 DEFAULT_JOURNAL = "orbitmq-migrate.json"
@@ -89,16 +90,14 @@ async def check(admin: Admin, group: str | None, cluster: str | None, to: str) -
 )
 @click.option(
     "--drain",
-    type=click.FloatRange(0),
+    type=Seconds(0),
     default=35.0,
-    metavar="SECONDS",
     help="Time for clients to turn to other groups: they look routes up every 30 s.",
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(1),
+    type=Seconds(1),
     default=600.0,
-    metavar="SECONDS",
     help="Longest wait for the slave to have everything, and for the old master to be gone.",
 )
 @click.option(

@@ -18,6 +18,7 @@ from orbitmq.admin.replication.promoting import (
 )
 from orbitmq.admin.replication.status import replication_status
 from orbitmq.cli.admin.command import cluster_flags, command, confirm_stopped
+from orbitmq.flags import Seconds
 
 
 @command("ha", "status", "orbitmq admin ha status\norbitmq admin ha status -b broker-a --json")
@@ -83,9 +84,8 @@ async def show_status(admin: Admin, cluster: str | None, broker: str | None) -> 
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(1),
+    type=Seconds(1),
     default=WAIT_SECONDS,
-    metavar="SECONDS",
     help="Longest wait for the slave to have everything, and for name servers to know the new master.",
 )
 async def show_promotion(
@@ -126,9 +126,8 @@ async def show_promotion(
 @click.option("--to", required=True, metavar="HOST:PORT", help="The address of the new broker.")
 @click.option(
     "--wait",
-    type=click.FloatRange(1),
+    type=Seconds(1),
     default=moving.WAIT_SECONDS,
-    metavar="SECONDS",
     help="Longest wait for the new broker to be started, and to have everything.",
 )
 async def show_move(admin: Admin, broker: str, to: str, wait: float) -> Done:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from orbitmq.client.consumer.assignment import Assignment, filters_of, offsets_of, sharing_of
 from orbitmq.client.consumer.consuming import ConcurrentConsumption, Consumption, Handling
@@ -26,7 +26,7 @@ from orbitmq.client.consumer.replying import send_reply
 from orbitmq.client.consumer.request_handler import Serving
 from orbitmq.client.consumer.retention import dead_letter_retention_ms
 from orbitmq.client.consumer.stats import SLOT_MS
-from orbitmq.client.consumer.subscribing import Asked
+from orbitmq.client.consumer.subscribing import Asked, SubscribesFunctions
 from orbitmq.client.core.background import Kept
 from orbitmq.client.core.checking import check_number, check_queue
 from orbitmq.client.core.errors import InvalidArgument, NotRunning
@@ -45,8 +45,6 @@ from orbitmq.protocol.errors import NoPermission, OrbitError
 from orbitmq.protocol.names import retry_topic
 from orbitmq.protocol.remoting.command import Command
 
-HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
-
 FIRST_COMMIT_MS = 10_000
 EXPIRY_CHECKS = 10
 """Number of times within `consume_timeout_ms` that the consumer looks for messages on which a handler works
@@ -55,7 +53,7 @@ for too long."""
 
 @documented()
 @dataclass(eq=False)
-class PushConsumer(GroupMember, ConsumerOptions):
+class PushConsumer(SubscribesFunctions, GroupMember, ConsumerOptions):
     """A member of a consumer group.
 
         async def handle(message: ReceivedMessage) -> None:
@@ -143,38 +141,6 @@ class PushConsumer(GroupMember, ConsumerOptions):
             ask = functools.partial(dead_letter_retention_ms, session)
             subject = f"background work of the handler of {subscribed.data.topic}"
             session.instance.tasks.start(handler.run_in_background(ask), subject)
-
-    def on(
-        self,
-        topic: str,
-        tags: Wanted = "*",
-        *,
-        timeout_ms: float | None = None,
-        max_messages: int | None = None,
-        max_wait_ms: float = 0,
-        manual_ack: bool = False,
-        serializer: Serializer[Any] | None = None,
-    ) -> Callable[[HandlerT], HandlerT]:
-        """A decorator that subscribes: the function handles messages of `topic`, as with `subscribe`.
-
-        @consumer.on("orders", tags="new || changed")
-        async def bill(message: ReceivedMessage) -> None: ...
-        """
-
-        def subscribed(handler: HandlerT) -> HandlerT:
-            self.subscribe(
-                topic,
-                tags,
-                handler,
-                timeout_ms=timeout_ms,
-                max_messages=max_messages,
-                max_wait_ms=max_wait_ms,
-                manual_ack=manual_ack,
-                serializer=serializer,
-            )
-            return handler
-
-        return subscribed
 
     async def _check_filter(self, row: SubscriptionData) -> None:
         instance = self._running().instance

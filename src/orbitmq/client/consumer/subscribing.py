@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from orbitmq.client.consumer.context import Subscription
 from orbitmq.client.core.calling import is_async
@@ -15,6 +15,48 @@ from orbitmq.client.core.namespaces import wrap
 from orbitmq.client.core.options import ConsumerOptions
 from orbitmq.client.core.serializer import Serializer
 from orbitmq.client.core.subscription import Wanted, subscription
+
+HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
+
+
+class SubscribesFunctions:
+    """The decorator of consumers that call functions."""
+
+    def subscribe(self, *given: Any, **named: Any) -> Any:
+        """Has a function handle the messages of a topic."""
+        raise NotImplementedError
+
+    def on(
+        self,
+        topic: str,
+        tags: Wanted = "*",
+        *,
+        timeout_ms: float | None = None,
+        max_messages: int | None = None,
+        max_wait_ms: float = 0,
+        manual_ack: bool = False,
+        serializer: Serializer[Any] | None = None,
+    ) -> Callable[[HandlerT], HandlerT]:
+        """A decorator that subscribes: the function handles messages of `topic`, as with `subscribe`.
+
+        @consumer.on("orders", tags="new || changed")
+        async def bill(message: ReceivedMessage) -> None: ...
+        """
+
+        def subscribed(handler: HandlerT) -> HandlerT:
+            self.subscribe(
+                topic,
+                tags,
+                handler,
+                timeout_ms=timeout_ms,
+                max_messages=max_messages,
+                max_wait_ms=max_wait_ms,
+                manual_ack=manual_ack,
+                serializer=serializer,
+            )
+            return handler
+
+        return subscribed
 
 
 @dataclass(frozen=True, slots=True)

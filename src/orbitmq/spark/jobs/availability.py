@@ -16,6 +16,7 @@ import click
 import pyarrow as pa
 
 from orbitmq.admin.output import Column, Rows
+from orbitmq.flags import Seconds
 from orbitmq.protocol.names import check_topic
 from orbitmq.spark.errors import BadOption, SparkSourceError
 from orbitmq.spark.jobs.availability_figures import COLUMNS, figures_of
@@ -238,8 +239,7 @@ orbitmq job availability --trace ./trace --report availability.html"""
 @click.option(
     "--max-gap",
     "max_gap_s",
-    type=click.FloatRange(0),
-    metavar="SECONDS",
+    type=Seconds(0),
     help="Longest gap between observations; longer gaps count as not observed. [default: 3 intervals]",
 )
 def availability(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:

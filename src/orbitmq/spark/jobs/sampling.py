@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from orbitmq.admin.admin import Admin
+from orbitmq.flags import Seconds
 from orbitmq.spark.jobs.job import JobFailed, JobSetup, JobUi
 
 if TYPE_CHECKING:
@@ -145,12 +146,7 @@ def sampling_flags(what: str, *, every_s: float, timeout_ms: int) -> Callable[[F
     """The flags of a job that samples, with their defaults: --every, --samples, --timeout-ms."""
     flags = (
         click.option(
-            "--every",
-            "every_s",
-            type=click.FloatRange(0.1),
-            default=every_s,
-            metavar="SECONDS",
-            help=f"Time between two {what}.",
+            "--every", "every_s", type=Seconds(0.1), default=every_s, help=f"Time between two {what}."
         ),
         click.option(
             "--samples",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orbitmq.admin.output import Column, Facts, Result, Rows
+from orbitmq.flags import Seconds
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.job import JobSetup, JobUi, job
 from orbitmq.spark.lake.errors import LakeError
@@ -57,8 +58,7 @@ COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
 @click.option("--status", is_flag=True, help="Show the offsets in the lake, by queue.")
 @click.option(
     "--follow",
-    type=click.FloatRange(0.1),
-    metavar="SECONDS",
+    type=Seconds(0.1),
     help="Run until Ctrl-C, and look for new messages this often. Without it, end when all are archived.",
 )
 @click.option(
@@ -99,11 +99,7 @@ COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
     help="Continue after messages that were deleted before they could be archived.",
 )
 @click.option(
-    "--retry-for",
-    type=click.FloatRange(0),
-    default=300.0,
-    metavar="SECONDS",
-    help="Time to keep retrying while brokers or workers fail.",
+    "--retry-for", type=Seconds(0), default=300.0, help="Time to keep retrying while brokers or workers fail."
 )
 @click.option(
     "--storage-option",

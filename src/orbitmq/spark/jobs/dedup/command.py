@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from orbitmq.admin.output import Column, Facts, Result, Rows
+from orbitmq.flags import Seconds
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.dedup.options import DedupOptions
 from orbitmq.spark.jobs.dedup.repeats import AuditOptions, AuditResult, audit
@@ -68,11 +69,7 @@ def duration(_: Any, __: Any, value: str) -> int:
 @click.option("--to-topic", metavar="NAME", help="Topic to write to.")
 @click.option("--to-lake", metavar="FOLDER|URL", help="Folder for Parquet files, by day.")
 @click.option(
-    "--follow",
-    "follow_s",
-    type=click.FloatRange(0.1),
-    metavar="SECONDS",
-    help="Run until Ctrl-C, and look for new messages this often.",
+    "--follow", "follow_s", type=Seconds(0.1), help="Run until Ctrl-C, and look for new messages this often."
 )
 @click.option("--audit", "only_audit", is_flag=True, help="Only report keys that occur more than once.")
 @click.option(
