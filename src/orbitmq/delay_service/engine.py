@@ -34,6 +34,8 @@ LANES_AT_ONCE = 64
 """Targets to which batches are under way at the same time."""
 SYNC_SECONDS = 0.02
 """The fate of a delivery is on the disk after this time at the latest."""
+LOOK_SECONDS = 1.0
+"""The clock is looked at after this time at the latest: it may jump."""
 FORGET_SECONDS = 600.0
 RECLAIM_SECONDS = 30.0
 RECLAIM_EVERY, RECLAIM_IDLE = 200_000, 1000
@@ -211,12 +213,16 @@ class Engine:
 
     async def _schedule(self) -> None:
         """Starts a batch of each lane that is due; lanes take turns."""
+        jumps = self.clock_jumps
         while True:
             self._work.clear()
             if self.turn is not None and not self.turn.is_held:
                 await self._work.wait()
                 continue
             now = self.now()
+            if jumps != self.clock_jumps:
+                jumps = self.clock_jumps
+                self.lanes.end_pauses(now)
             while not self._stopping and len(self._sending) < LANES_AT_ONCE:
                 lane = self.lanes.due(now)
                 if lane is None:
@@ -228,7 +234,7 @@ class Engine:
             next_at = self.lanes.next_at
             wait = None if next_at is None or len(self._sending) >= LANES_AT_ONCE else (next_at - now) / 1000
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(None if wait is None else min(max(wait, 0.0005), 60.0)):
+                async with asyncio.timeout(None if wait is None else min(max(wait, 0.0005), LOOK_SECONDS)):
                     await self._work.wait()
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -159,9 +159,9 @@ class Lanes:
         """The time (ms) before which there is nothing to do; None: nothing is pending."""
         return self._due[0][0] if self._due else None
 
-    def wake(self) -> None:
-        """Ends all pauses: a cluster is back."""
+    def end_pauses(self, now: int) -> None:
+        """Ends all pauses: the clock has jumped, and they might last for as long as it was set back."""
         for lane in self:
-            if lane.failures:
-                lane.paused_until = 0
+            if lane.paused_until > now:
+                lane.paused_until = now
                 self.changed(lane)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from orbitmq.delay_service.http.metrics import exposition
 from orbitmq.delay_service.rules.delivery import Result
 from orbitmq.delay_service.rules.intake import Intake, Queue, SourceMessage, way_of
 from orbitmq.delay_service.rules.targets import Known
@@ -242,3 +243,11 @@ def test_targets_are_limited(world):
     world.run(1500)
     assert len(world.reasons()) >= 1
     assert "targets" in world.reasons()[0]
+
+
+def test_the_clocks_of_senders_are_compared_with_their_sources(world):
+    world.send(topic="t", after="3m").sent = world.now - 300_000
+    world.take_in()
+    given = world.store, world.intake.counts, world.delivery.counts
+    text = exposition(*given, {}, 0, world.now).decode()
+    assert 'orbitmq_delay_producer_skew_seconds{source="main/orbitmq_delay"} 300.0\n' in text

@@ -3,12 +3,20 @@
 import os
 import threading
 
+import msgspec
 import pytest
 
 from orbitmq import failpoints
 from orbitmq.delay_service.errors import StoreDamaged, StoreFull, StoreLocked, StoreVersion
 from orbitmq.delay_service.store import keys
-from orbitmq.delay_service.store.records import Content, Pending, decode_pending, encode
+from orbitmq.delay_service.store.records import (
+    Content,
+    NameEntry,
+    Pending,
+    decode_entry,
+    decode_pending,
+    encode,
+)
 from orbitmq.delay_service.store.store import DelayStore
 from tests.kit.delay_world import DelayWorld
 
@@ -28,6 +36,12 @@ def test_keys_are_in_the_order_of_their_times():
 def test_a_message_is_read_as_it_was_written():
     pending = Pending("n", 1, -5, Content(b"\x00\xff", None, 0, [("h", None), ("h", b"\xff")], b"k"))
     assert decode_pending(encode(pending)) == pending
+
+
+def test_a_message_of_an_older_release_has_the_defaults_of_newer_fields():
+    old = msgspec.msgpack.encode(["n", 1, 5, [b"b", {"p": "1"}]])
+    assert decode_pending(old) == Pending("n", 1, 5, Content(b"b", {"p": "1"}))
+    assert decode_entry(msgspec.msgpack.encode([b"key"])) == NameEntry(b"key")
 
 
 def test_a_store_has_what_was_written_and_counts_it(folder):
