@@ -15,6 +15,12 @@ NOW = 1_700_000_000_000
 DAY_MS = 86_400_000
 
 
+async def until(holds):
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110 - states of several tasks
+            await asyncio.sleep(0.001)
+
+
 class Target:
     """Stores what it gets, unless it is away; `gate` holds it up."""
 
@@ -51,10 +57,8 @@ class Running:
     async def take(self, orders):
         await self.engine.take(QUEUE, orders, len(orders))
 
-    async def until(self, number):
-        async with asyncio.timeout(60):
-            while len(self.target.bodies) < number:
-                await asyncio.sleep(0.001)
+    async def came(self, number):
+        await until(lambda: len(self.target.bodies) == number)
 
     async def __aenter__(self):
         self.engine.start()
@@ -72,12 +76,10 @@ async def test_the_next_batch_is_claimed_while_one_is_sent(tmp_path):
         await running.take([message(n, NOW, b"%d" % n, topic="t", at=n) for n in range(number)])
         await running.target.asked.wait()
         (lane,) = running.engine.lanes
-        async with asyncio.timeout(60):
-            while len(lane.on_the_way) < 2 * BATCH_MESSAGES:
-                await asyncio.sleep(0.001)
+        await until(lambda: len(lane.on_the_way) == 2 * BATCH_MESSAGES)
         assert not running.target.bodies
         running.target.gate.set()
-        await running.until(number)
+        await running.came(number)
         assert running.target.bodies == [b"%d" % n for n in range(number)]
     assert DelayStore(tmp_path).pending_count == 0
 
@@ -92,14 +94,12 @@ async def test_what_was_claimed_ahead_leaves_once_after_a_failure_or_a_stop(tmp_
         running.target.away = away
         if away:
             running.target.gate.set()
-            async with asyncio.timeout(60):
-                while not running.engine.delivery.counts.failed:
-                    await asyncio.sleep(0.001)
+            await until(lambda: running.engine.delivery.counts.failed)
             running.target.away = False
-            await running.until(number)
+            await running.came(number)
     found = running.target.bodies
     async with Running(tmp_path) as again:
-        await again.until(number - len(found))
+        await again.came(number - len(found))
         assert found + again.target.bodies == [b"%d" % n for n in range(number)]
 
 
@@ -107,9 +107,7 @@ async def test_a_clock_that_is_set_back_prolongs_no_pause(tmp_path):
     async with Running(tmp_path) as running:
         running.target.away = True
         await running.take([message(0, NOW, b"x", topic="t", at=0)])
-        async with asyncio.timeout(60):
-            while not running.engine.delivery.counts.failed:
-                await asyncio.sleep(0.001)
+        await until(lambda: running.engine.delivery.counts.failed)
         running.wall -= DAY_MS
         running.target.away = False
-        await running.until(1)
+        await running.came(1)
