@@ -147,6 +147,11 @@ class MemoryStore:
     def ends(self, topic: str) -> dict[int, int]:
         return {queue_id: self.max_offset(topic, queue_id) for queue_id in self.queue_ids(topic)}
 
+    def newest_queues(self, topic: str, most: int) -> tuple[list[int], int]:
+        there = [one for one in self.queue_ids(topic) if self.queues[topic, one]]
+        there.sort(key=lambda one: -self.queues[topic, one][-1][0])
+        return there[:most], max(0, len(there) - most)
+
     def queue_ids(self, topic: str) -> list[int]:
         return sorted(queue_id for name, queue_id in self.queues if name == topic)
 

@@ -225,6 +225,12 @@ class MessageStore:
         queues = self._queues.by_topic.get(topic, {})
         return {queue_id: self.arrivals.end(queue) for queue_id, queue in queues.items()}
 
+    def newest_queues(self, topic: str, most: int) -> tuple[list[int], int]:
+        """The queues of a topic with the newest messages, the newest first, and the number of the others that
+        have messages.
+        """
+        return self._queues.newest(topic, most)
+
     def queue_end(self, topic: str, queue_id: int) -> int:
         """The queue offset behind the last message, visible or not; 0 for a queue that does not exist."""
         queue = self._queues.find(topic, queue_id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from heapq import nlargest
 
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.client.locks import QueueLocks
@@ -269,24 +268,14 @@ def get_topic_stats_info(tables: TopicTables, call: Call[GetTopicStatsInfo], now
         ends = tables.store.ends(topic)
         packed = pack_ends([ends.get(queue_id, 0) for queue_id in queue_ids])
         return TopicStatsReply(body=TopicStatsTable(topic_put_tps=tps, ends=packed))
+    left_out = None
     if newest is not None:
-        queue_ids = [one for one in tables.store.queue_ids(topic) if one in queue_ids]
+        queue_ids, left_out = tables.store.newest_queues(topic, newest)
     search = tables.store.search([(topic, queue_id) for queue_id in queue_ids])
 
     def work() -> Generator[None, None, Reply]:
-        chosen, left_out = queue_ids, None
-        if newest is not None:
-            # The log is in the order of time: no message is read to find out when it was stored.
-            places = {}
-            for queue_id in queue_ids:
-                yield
-                if (end := search.max_offset(topic, queue_id)) > search.min_offset(topic, queue_id):
-                    unit = search.unit(topic, queue_id, end - 1)
-                    places[queue_id] = -1 if unit is None else unit[0]
-            chosen = nlargest(newest, places, key=places.__getitem__)
-            left_out = len(places) - len(chosen)
         table = {}
-        for queue_id in chosen:
+        for queue_id in queue_ids:
             yield
             end = max(0, search.max_offset(topic, queue_id))
             table[MessageQueue(topic=topic, broker_name=name, queue_id=queue_id)] = TopicOffset(

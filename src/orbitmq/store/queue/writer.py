@@ -245,6 +245,8 @@ class QueueWriter:
                 queue = self.written.popleft()
                 count = queue.written_to - queue.tail_start
                 if count > 0 and not queue.removed:
+                    last = min(count * UNIT_BYTES, len(queue.tail)) - UNIT_BYTES
+                    queue.newest_at = int.from_bytes(queue.tail[last : last + 8])
                     if count * UNIT_BYTES >= len(queue.tail):
                         queue.tail = bytearray()
                     else:

@@ -12,6 +12,7 @@ import pytest
 from orbitmq import failpoints
 from orbitmq.store import MessageStore, StoreOptions
 from orbitmq.store.queue.consume_queue import UNIT, QueueTable
+from orbitmq.store.queue.loading import load_queues
 from orbitmq.store.queue.writer import MANY_FILES, QueueWriter
 from tests.kit.store import NOW, QUEUE_FILE_BYTES, add_units, message
 
@@ -30,6 +31,22 @@ def test_units_move_from_memory_to_files(table: QueueTable, writer: QueueWriter)
     assert len(table.read(queue, 90, 50)) == 10 * 20  # to the end of the file
     add_units(queue, 1)
     assert table.unit(queue, 250) == (25_000, 100, 250)
+
+
+def test_the_queues_with_the_newest_messages_are_known_without_their_files(
+    table: QueueTable, writer: QueueWriter
+) -> None:
+    for queue_id, units in enumerate((3, 5, 2, 0)):
+        add_units(table.make("T", queue_id), units)
+    assert table.newest("T", 2) == ([1, 0], 1)
+    writer.run()
+    writer.trim_tails()
+    assert table.newest("T", 2) == ([1, 0], 1)
+    opened = QueueTable(table.disk, table.folder, table.file_bytes)
+    load_queues(opened)
+    assert opened.newest("T", 2) == ([1, 0], 1)
+    add_units(table.make("T", 2), 9)
+    assert table.newest("T", 1) == ([2], 2)
 
 
 def test_units_added_while_the_writer_runs_wait_for_its_next_run(
