@@ -2,7 +2,8 @@ import json
 import zlib
 from pathlib import Path
 
-from orbitmq.protocol.bodies.registration import decode_compressed, encode_compressed
+from orbitmq.protocol.bodies.registration import decode_compressed
+from tests.kit.registration import encode_compressed
 
 SENT = json.loads((Path(__file__).parent / "vectors" / "compressed_registration.json").read_text())
 BODY = bytes.fromhex(SENT["hex"])

@@ -9,12 +9,12 @@ import pytest
 
 from orbitmq.handling.call import READ_ON_LOOP_BYTES, Call, Peer
 from orbitmq.nameserver.registering import is_long, read_registration
-from orbitmq.protocol.bodies.registration import encode_compressed
 from orbitmq.protocol.bodies.route import RegisterBrokerBody
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigAndMappingSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.route import RegisterBroker
+from tests.kit.registration import encode_compressed
 
 PEER = Peer(7, b"", "127.0.0.1:1", 493)
 TABLE = TopicConfigAndMappingSerializeWrapper({"T": TopicConfig("T", 3, 5)}, DataVersion(9, 0, 1_000))

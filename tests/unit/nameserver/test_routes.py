@@ -7,7 +7,6 @@ import zlib
 import pytest
 
 from orbitmq.nameserver.routes import LIVE_MS
-from orbitmq.protocol.bodies.registration import encode_compressed
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.requests.ha import BrokerHeartbeat
@@ -18,6 +17,7 @@ from orbitmq.protocol.requests.route import (
     QueryDataVersion,
 )
 from tests.kit.nameserver_story import Broker, Story, addresses, refused, rows
+from tests.kit.registration import encode_compressed
 
 
 def test_a_master_registers_and_has_routes() -> None:

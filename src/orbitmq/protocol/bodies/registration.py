@@ -31,26 +31,6 @@ MAPPINGS_SINCE = 413
 _INT = Struct(">i")
 
 
-def encode_compressed(body: RegisterBrokerBody) -> bytes:
-    """The compressed form. Attributes are left out where one holds a space, which the form cannot carry."""
-    wrapper = body.topic_config_serialize_wrapper
-    parts = [_sized(wrapper.data_version.to_json()), _INT.pack(len(wrapper.topic_config_table))]
-    for config in wrapper.topic_config_table.values():
-        attributes = fastjson.write(config.attributes)
-        if " " in attributes:
-            attributes = "{}"
-        kind = (config.topic_filter_type or TopicFilterType.SINGLE_TAG).name
-        text = (
-            f"{config.topic_name} {config.read_queue_nums} {config.write_queue_nums} {config.perm} "
-            f"{kind} {attributes}"
-        )
-        parts.append(_sized(text.encode()))
-    parts.append(_sized(fastjson.write(body.filter_server_list).encode()))
-    parts.append(_INT.pack(len(wrapper.topic_queue_mapping_info_map)))
-    parts += [_sized(mapping.to_json()) for mapping in wrapper.topic_queue_mapping_info_map.values()]
-    return zlib.compress(b"".join(parts), 9)
-
-
 def decode_compressed(data: bytes | memoryview, sender_version: int) -> RegisterBrokerBody:
     """Reads the compressed form of a sender of that version. Raises Malformed."""
     inflater = zlib.decompressobj()
@@ -76,10 +56,6 @@ def decode_compressed(data: bytes | memoryview, sender_version: int) -> Register
     if not isinstance(servers, list):
         raise Malformed("a compressed registration's filter servers are no list")
     return RegisterBrokerBody(wrapper, [str(server) for server in servers])
-
-
-def _sized(data: bytes) -> bytes:
-    return _INT.pack(len(data)) + data
 
 
 def _topic(text: str) -> TopicConfig:

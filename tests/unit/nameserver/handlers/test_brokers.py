@@ -8,7 +8,6 @@ import pytest
 
 from orbitmq.handling.call import Call, OffLoop, Outcome, Pause, Peer, Wait
 from orbitmq.nameserver.handlers.brokers import ROWS_PER_TURN
-from orbitmq.protocol.bodies.registration import encode_compressed
 from orbitmq.protocol.bodies.route import RegisterBrokerBody
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigAndMappingSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
@@ -16,6 +15,7 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.route import RegisterBroker, RegisterBrokerReply, UnregisterBroker
 from orbitmq.protocol.schema.declare import BYTES_PER_ELEMENT
 from tests.kit.nameserver_story import START, Story, off_loop_done
+from tests.kit.registration import encode_compressed
 
 MANY = 2 * ROWS_PER_TURN + 500
 LAST = f"topic-{MANY - 1}"

@@ -2,7 +2,7 @@ import zlib
 
 import pytest
 
-from orbitmq.protocol.bodies.registration import decode_compressed, encode_compressed
+from orbitmq.protocol.bodies.registration import decode_compressed
 from orbitmq.protocol.bodies.route import RegisterBrokerBody
 from orbitmq.protocol.bodies.topic import (
     TopicConfig,
@@ -12,6 +12,7 @@ from orbitmq.protocol.bodies.topic import (
 )
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.errors import Malformed
+from tests.kit.registration import encode_compressed
 
 
 def _body() -> RegisterBrokerBody:

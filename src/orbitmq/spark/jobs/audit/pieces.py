@@ -39,38 +39,22 @@ SCANNED = (
 LONGS = pa.list_(pa.field("element", pa.int64()))
 """A list as Spark names its parts."""
 
-RECORDS = pa.schema(
-    [
-        pa.field("store", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("queueId", pa.int32()),
-        pa.field("queueOffset", pa.int64()),
-        pa.field("physicalOffset", pa.int64()),
-        pa.field("size", pa.int64()),
-        pa.field("tagsCode", pa.int64()),
-        pa.field("storedAtMs", pa.int64()),
-        pa.field("isBatch", pa.bool_()),
-        pa.field("keys", LONGS),
-        pa.field("tagKey", pa.int64()),
-        pa.field("file", pa.string()),
-        pa.field("problem", pa.string()),
-    ]
-)
+_PLACE = {
+    "store": pa.string(),
+    "topic": pa.string(),
+    "queueId": pa.int32(),
+    "queueOffset": pa.int64(),
+    "physicalOffset": pa.int64(),
+    "size": pa.int64(),
+    "tagsCode": pa.int64(),
+}
+_FOUND = {"file": pa.string(), "problem": pa.string()}
+_OF_RECORDS = {"storedAtMs": pa.int64(), "isBatch": pa.bool_(), "keys": LONGS, "tagKey": pa.int64()}
+
+RECORDS = pa.schema(_PLACE | _OF_RECORDS | _FOUND)
 """A record per row, or, with `problem`, a place without one."""
 
-UNITS = pa.schema(
-    [
-        pa.field("store", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("queueId", pa.int32()),
-        pa.field("queueOffset", pa.int64()),
-        pa.field("physicalOffset", pa.int64()),
-        pa.field("size", pa.int64()),
-        pa.field("tagsCode", pa.int64()),
-        pa.field("file", pa.string()),
-        pa.field("problem", pa.string()),
-    ]
-)
+UNITS = pa.schema(_PLACE | _FOUND)
 """A unit that was written per row; `problem` says what is wrong with it as it stands in its file."""
 
 ENTRIES = pa.schema(
