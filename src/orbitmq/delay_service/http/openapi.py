@@ -21,6 +21,8 @@ _WHERE = [
     {"name": "name", "in": "path", "required": True, "schema": _TEXT},
 ]
 
+_OWNER = {"name": "owner", "in": "query", "schema": _TEXT}
+
 
 def _ref(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
@@ -91,7 +93,7 @@ def description(wants_token: bool) -> dict[str, Any]:
             },
             "/v1/messages/{cluster}/{name}": {
                 "get": _operation("Show a message", _json(_ref("Message"), "It."), parameters=_WHERE),
-                "delete": _operation("Cancel a message", outcome, parameters=_WHERE, more=other),
+                "delete": _operation("Cancel a message", outcome, parameters=[*_WHERE, _OWNER], more=other),
                 "patch": _operation("Move a message", outcome, _ref("Move"), _WHERE, other),
             },
             "/v1/cancel": {"post": _operation("Cancel the messages of a filter", many, _ref("Many"))},
