@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from orbitmq.net.address import parse_address
 from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, ConnectionLost, why_not_connected
 from orbitmq.net.replies import read_reply
+from orbitmq.net.strangers import UNANSWERED, other_protocol
 from orbitmq.protocol.errors import MalformedFrame
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, encode_command
@@ -57,6 +58,7 @@ class BlockingConnection:
             raise ConnectFailed(address, why_not_connected(error, is_tls=ssl is not None)) from None
         self._socket: socket.socket | None = connected
         self._reader = connected.makefile("rb")
+        self._closed_by_peer = "closed by peer" if ssl is not None else UNANSWERED
 
     @property
     def is_closed(self) -> bool:
@@ -118,6 +120,9 @@ class BlockingConnection:
         word = self._read(4)
         length = int.from_bytes(word, "big")
         if not 4 <= length <= MAX_FRAME_BYTES - 4:
+            spoken = other_protocol(word)
+            if spoken:
+                raise ConnectionLost(self.address, spoken)
             raise MalformedFrame(f"frame length {length} is outside 4..{MAX_FRAME_BYTES - 4} bytes")
         commands, _ = decode_frames(word + self._read(length), MAX_FRAME_BYTES)
         return commands[0]
@@ -125,7 +130,8 @@ class BlockingConnection:
     def _read(self, size_bytes: int) -> bytes:
         data = self._reader.read(size_bytes)
         if len(data) < size_bytes:
-            raise ConnectionLost(self.address)
+            raise ConnectionLost(self.address, self._closed_by_peer)
+        self._closed_by_peer = "closed by peer"
         return data
 
     def close(self) -> None:

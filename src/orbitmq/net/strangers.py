@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _TLS = (b"\x15\x03", b"\x16\x03")
-_HTTP = (b"HTTP/", b"GET ", b"POST ", b"HEAD ", b"PUT ", b"OPTIONS ", b"PRI * HTTP")
+_HTTP = (b"HTTP", b"GET ", b"POST ", b"HEAD ", b"PUT ", b"OPTIONS ", b"PRI * HTTP")
 
 UNANSWERED = (
     "closed by peer before it sent anything: its port may take TLS alone (tls=True, --tls), or be one of "

@@ -55,6 +55,28 @@ def test_a_peer_that_closes() -> None:
         assert connection.is_closed
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it speaks HTTP"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "it speaks TLS"),
+        (b"", "its port may take TLS alone"),
+    ],
+)
+def test_a_peer_of_another_protocol_is_named(said: bytes, reason: str) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        BlockingConnection(f"127.0.0.1:{listener.getsockname()[1]}") as connection,
+        listener.accept()[0] as peer,
+    ):
+        connection.send(GetMaxOffset(topic="t", queue_id=0))
+        peer.recv(1 << 16)
+        peer.sendall(said)
+        peer.shutdown(socket.SHUT_WR)
+        with pytest.raises(ConnectionLost, match=reason):
+            connection.receive(60_000)
+
+
 def test_a_peer_that_says_nothing() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
@@ -65,7 +87,7 @@ def test_a_peer_that_says_nothing() -> None:
         assert connection.is_closed
 
 
-@pytest.mark.parametrize("rubbish", [b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(8), b"\x7f" * 64])
+@pytest.mark.parametrize("rubbish", [bytes(8), b"\x7f" * 64])
 def test_a_peer_that_speaks_something_else(rubbish: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

@@ -29,6 +29,7 @@ from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.remoting.command import VERSION, Command
 from orbitmq.protocol.requests.client import Heartbeat, UnregisterClient
 from orbitmq.protocol.schema.declare import Reply, Request
+from orbitmq.terminal import escaped
 
 log = logging.getLogger(__name__)
 
@@ -216,7 +217,7 @@ class ClientInstance:
         """
         if self._closed or isinstance(error, Closed):
             return
-        text = f"{type(error).__name__}: {error}"
+        text = escaped(f"{type(error).__name__}: {error}")
         if isinstance(error, NoNameServer):
             self.unanswered(error)
         if lasting:

@@ -86,7 +86,7 @@ async def test_a_failure_is_logged_with_what_finds_the_message_again(
     broker: FakeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def handle(message: ReceivedMessage) -> None:
-        raise ValueError("no such order")
+        raise ValueError("no such\norder")
 
     with caplog.at_level(logging.DEBUG, "orbitmq"):
         await consumed(broker, handle, backs=1)
@@ -94,7 +94,7 @@ async def test_a_failure_is_logged_with_what_finds_the_message_again(
     text = record.getMessage()
     line = handle.__code__.co_firstlineno + 1
     assert text.endswith(
-        f"ValueError: no such order, at {Path(__file__).relative_to(Path.cwd())}:{line} in handle"
+        f"ValueError: no such\\norder, at {Path(__file__).relative_to(Path.cwd())}:{line} in handle"
     )
     for part in ("message_id=ID", "keys=order-17", "queue=broker-a:0:0", "attempt=1"):
         assert part in text
