@@ -119,8 +119,12 @@ class StoryBroker:
     def check_code(self) -> str:
         return f"{self.address};1"
 
-    def register(self) -> Any:
-        return self._story.ask(ControllerRegisterBroker(self.cluster, self.name, self.id, self.address))
+    def register(self, run: str | None = None, last_run: str | None = None, epoch: int = 0) -> Any:
+        """With a run it has enableBlindMaster; `epoch` is the last one of its log."""
+        request = ControllerRegisterBroker(
+            self.cluster, self.name, self.id, self.address, epoch=epoch, run=run, last_run=last_run
+        )
+        return self._story.ask(request)
 
     def beat(self) -> Any:
         beat = BrokerHeartbeat(
@@ -143,7 +147,7 @@ class StoryBroker:
     def elect(self, designate: bool = False) -> Any:
         return self._story.ask(ControllerElectMaster(self.cluster, self.name, self.id, designate))
 
-    def report_in_sync(self, *broker_ids: int, epoch: int | None = None) -> Any:
+    def report_in_sync(self, *broker_ids: int, epoch: int | None = None, set_epoch: int | None = None) -> Any:
         """As master it reports who is in sync."""
         group = self._story.controller.groups.get(self.name)
         assert group is not None
@@ -152,7 +156,9 @@ class StoryBroker:
                 self.name,
                 self.id,
                 group.master_epoch if epoch is None else epoch,
-                body=SyncStateSet(set(broker_ids), group.sync_state_set_epoch),
+                body=SyncStateSet(
+                    set(broker_ids), group.sync_state_set_epoch if set_epoch is None else set_epoch
+                ),
             )
         )
 

@@ -37,6 +37,7 @@ from orbitmq.broker.role.machine import (
     FindLog,
     GoBlind,
     RoleMachine,
+    Run,
     See,
     Step,
 )
@@ -78,7 +79,7 @@ class StoryLog:
 class RoleStory:
     """One broker in controller mode, whose steps are carried out as the server does."""
 
-    def __init__(self, own_id: int = 1) -> None:
+    def __init__(self, own_id: int = 1, run: Run | None = None) -> None:
         self.settings = BrokerSettings(
             enable_controller_mode=True,
             controller_addr="127.0.0.1:1",
@@ -98,7 +99,7 @@ class RoleStory:
         self.in_sync: InSyncSet = self.promise.in_sync  # type: ignore[assignment]
         identity = BrokerIdentity("C", "broker-a", own_id, address_of(own_id), ha_address_of(own_id), b"")
         self.machine = RoleMachine(
-            self.settings, identity, self.log, self.role, self.in_sync, self.epochs, self.links, own_id
+            self.settings, identity, self.log, self.role, self.in_sync, self.epochs, self.links, own_id, run
         )
         self.machine.registered()
 

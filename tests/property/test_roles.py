@@ -9,13 +9,15 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from orbitmq.broker.role.machine import AskLater, Beat, ChangeRole, Elected, FindLog
+from orbitmq.broker.role.machine import AskLater, Beat, ChangeRole, Elected, FindLog, Run
 from orbitmq.broker.role.role import Role
 from orbitmq.broker.role.steps import ChangeStep
+from orbitmq.controller.group import BrokerGroup
 from orbitmq.protocol.epoch_replication import Epoch
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.controller import (
@@ -32,6 +34,8 @@ MEMBERS = 3
 INDEX = st.integers(0, MEMBERS - 1)
 RECORD = 100
 MANY_STEPS = 20
+CASES = ("alone", "elected", "beside its master", "out of the set")
+"""A slave without the end of its log is back."""
 
 
 class Member(RoleStory):
@@ -47,12 +51,17 @@ class Member(RoleStory):
         self.records: list[tuple[int, int]] = []
         self.connection = 100 + own_id
         self.last_beat: tuple[Any, int] | None = None
+        self.runs = 0
+        self.may_lack = False
+        """Its power was cut, and no controller has heard of that."""
         self._begin(())
         application = ControllerApplyBrokerId("C", "broker-a", own_id, f"{address_of(own_id)};1")
         controller.ask(application)
 
     def _begin(self, epochs: tuple[Epoch, ...] | list[Epoch]) -> None:
-        super().__init__(self.id)
+        last, self.runs = self.runs, self.runs + 1
+        before = str(last) if last and not self.may_lack else None
+        super().__init__(self.id, Run(str(self.runs), before) if self.may_be_blind else None)
         self.settings.controller_heart_beat_timeout_mills = self.timeout_ms
         self.settings.enable_blind_master = self.may_be_blind
         self.machine.is_registered = False
@@ -66,6 +75,15 @@ class Member(RoleStory):
         """Its process ends, and another one begins on its folder."""
         self.controller.disconnect(self.connection)
         self.connection += 1000
+        followed = self.machine.remembered
+        self._begin(list(self.epochs.entries))
+        self.machine.remembered = followed
+
+    def lose_power(self, records: int) -> None:
+        """Its process ends, the end of its log is lost, and nobody is told."""
+        self.may_lack = True
+        self.records = self.records[: max(0, len(self.records) - records)]
+        self.epochs.truncate(RECORD * len(self.records) + 1)
         followed = self.machine.remembered
         self._begin(list(self.epochs.entries))
         self.machine.remembered = followed
@@ -85,6 +103,7 @@ class Member(RoleStory):
             if self.ask(self.machine.registration(self.id)) is None:
                 return False
             self.machine.registered()
+            self.may_lack = False
         heartbeat, sent_ms = self.machine.heartbeat(), self.controller.now
         self.last_beat = heartbeat, sent_ms
         if self.ask(heartbeat) is None:
@@ -333,6 +352,49 @@ class Roles(RuleBasedStateMachine):
     def restart(self, index: int) -> None:
         self.members[index].restart()
 
+    @rule(index=INDEX, records=st.integers(0, 3))
+    def lose_power(self, index: int, records: int) -> None:
+        """A member loses the end of its log, where another one has it that may be elected then."""
+        member, group = self.members[index], BrokerGroup.from_text(self.story.stored["groups/broker-a"])
+        may_lead = group.sync_state_set - {member.id}
+        if not may_lead and member.epochs.last <= group.reserve_epoch:
+            may_lead = group.reserve - {member.id}
+        if member.may_be_blind and any(not self.members[one - 1].may_lack for one in may_lead):
+            member.lose_power(records)
+
+    @precondition(lambda self: self.members[0].may_be_blind and self._masters())
+    @rule(slave=INDEX, case=st.sampled_from(CASES))
+    def a_slave_loses_power_apart_from_its_master(self, slave: int, case: str) -> None:
+        """It is elected before or after that, or its master hears of it and takes it into the set."""
+        master = max(self._masters(), key=lambda one: one.role.epoch).id - 1
+        if slave == master:
+            return
+        self.live({0, 1, 2}, 6)
+        if case == "out of the set":
+            self.cut_link(slave, master)
+            self._beats_and_alters(slave, master, "answered")
+        self.send(master)
+        for one in {0, 1, 2} - {master}:
+            self.replicate(one, master, MANY_STEPS)
+        self.a_new_master_has_what_was_acknowledged()
+        if case == "elected":
+            for _ in range(25):
+                self.story.pass_time(1_000)
+                self.beat(slave)
+        self.lose_power(slave, 1)
+        self.beat(slave)
+        if case == "beside its master":
+            self.beat(master)
+            self.look(master, MANY_STEPS)
+        self.beat(3 - slave - master)
+        if case in ("beside its master", "out of the set"):
+            self._beats_and_alters(slave, master, "answered")
+        for _ in range(25):
+            self.story.pass_time(1_000)
+            self.beat(slave)
+            self.look(slave, MANY_STEPS)
+            self.a_new_master_has_what_was_acknowledged()
+
     @rule(ms=st.integers(1, 1_000))
     def pass_time(self, ms: int) -> None:
         self.story.pass_time(ms)
@@ -385,6 +447,18 @@ class Roles(RuleBasedStateMachine):
 
     def _masters(self) -> list[Member]:
         return [one for one in getattr(self, "members", ()) if one.role.current is Role.MASTER]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_slave_that_has_lost_the_end_of_its_log_is_not_elected(case: str) -> None:
+    roles = Roles()
+    roles.begin([TIMEOUT_MS] * MEMBERS, may_be_blind=True)
+    roles.a_slave_loses_power_apart_from_its_master(1, case)
+    assert roles.acknowledged
+    assert not roles.members[1].may_lack
+    roles.live({0, 1, 2}, 25)
+    roles.a_new_master_has_what_was_acknowledged()
+    assert len(roles._masters()) == 1
 
 
 Roles.TestCase.settings = settings(max_examples=45, stateful_step_count=40, deadline=None)

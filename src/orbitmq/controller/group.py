@@ -35,6 +35,12 @@ class Replica:
     check_code: str = ""
     was_heard: bool = True
     """False for a new member until its first heartbeat with an epoch that the group has had."""
+    run: str = ""
+    """The run of its process that registered last; empty if that may not be left to a blind master."""
+
+    def has_all(self, run: str | None, last_run: str | None) -> bool:
+        """True if a process that registers so has the log of the one that did before it."""
+        return not self.run if run is None else self.run in (run, last_run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,12 @@ class BrokerGroup:
     """True if a member has had a later epoch than the store: its in-sync set is that of an older time."""
     begins_anew: bool = False
     """True if all members were removed: the next ones begin anew, behind the epochs of before."""
+    reserve: frozenset[int] = frozenset()
+    """The in-sync set out of which the master was elected, until it has reported one of its own: if it turns
+    out that it lost the end of its log before it began, another one of these is elected.
+    """
+    reserve_epoch: int = 0
+    """The epoch that the log of a master has to be behind, or it has not begun."""
 
     @property
     def master_address(self) -> str | None:
@@ -121,6 +133,7 @@ class BrokerGroup:
             master_id=None if gone else self.master_id,
             sync_state_set=in_sync,
             sync_state_set_epoch=self.sync_state_set_epoch + (in_sync != self.sync_state_set),
+            reserve=self.reserve - broker_ids,
             begins_anew=self.begins_anew or not kept,
             is_restored=self.is_restored and bool(kept),
             next_id=self.next_id if kept else FIRST_BROKER_ID,
@@ -130,8 +143,23 @@ class BrokerGroup:
         """The group after its master has reported who is in sync."""
         return replace(self, sync_state_set=broker_ids, sync_state_set_epoch=self.sync_state_set_epoch + 1)
 
+    def without_end_of(self, broker_id: int, log_epoch: int) -> BrokerGroup:
+        """The group after a member has begun anew that may lack the end of its log: it leaves the in-sync
+        set, unless it is the last. The set counts as changed even so: a report of the master from before
+        may rest on what that member had.
+        """
+        left, reserve = self.sync_state_set - {broker_id}, self.reserve - {broker_id}
+        if not left and log_epoch <= self.reserve_epoch:
+            left = reserve
+        return replace(self, reserve=reserve).with_sync_state_set(left or self.sync_state_set)
+
     def elected(self, election: Election, lease_ms: int, *, waits_for_lease: bool = False) -> BrokerGroup:
         """The group after an election: a new epoch with its master, alone in the in-sync set."""
+        reserve, reserve_epoch = self.sync_state_set, self.master_epoch
+        if self.is_restored:
+            reserve = frozenset()
+        elif self.reserve and reserve == {election.master_id}:
+            reserve, reserve_epoch = self.reserve, self.reserve_epoch  # it may not have begun in between
         return replace(
             self,
             master_id=election.master_id,
@@ -143,6 +171,8 @@ class BrokerGroup:
             waits_for_lease=waits_for_lease,
             is_restored=False,
             begins_anew=False,
+            reserve=reserve,
+            reserve_epoch=reserve_epoch,
         )
 
     def without_master(self, now: int, reason: str) -> BrokerGroup:
@@ -163,6 +193,7 @@ class BrokerGroup:
                         "address": one.address,
                         "checkCode": one.check_code,
                         "wasHeard": one.was_heard,
+                        "run": one.run,
                     }
                     for broker_id, one in sorted(self.replicas.items())
                 },
@@ -175,6 +206,8 @@ class BrokerGroup:
                 "waitsForLease": self.waits_for_lease,
                 "isRestored": self.is_restored,
                 "beginsAnew": self.begins_anew,
+                "reserve": sorted(self.reserve),
+                "reserveEpoch": self.reserve_epoch,
             },
             ensure_ascii=False,
         )
@@ -191,7 +224,10 @@ class BrokerGroup:
                 name=str(found["name"]),
                 replicas={
                     int(broker_id): Replica(
-                        str(one["address"]), str(one["checkCode"]), bool(one.get("wasHeard", True))
+                        str(one["address"]),
+                        str(one["checkCode"]),
+                        bool(one.get("wasHeard", True)),
+                        str(one.get("run", "")),
                     )
                     for broker_id, one in found["replicas"].items()
                 },
@@ -205,6 +241,8 @@ class BrokerGroup:
                 waits_for_lease=bool(found.get("waitsForLease", False)),
                 is_restored=bool(found.get("isRestored", False)),
                 begins_anew=bool(found.get("beginsAnew", False)),
+                reserve=frozenset(int(one) for one in found.get("reserve", ())),
+                reserve_epoch=int(found.get("reserveEpoch", 0)),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UnreadableGroup(f"{type(error).__name__}: {error}") from None

@@ -163,8 +163,18 @@ class BrokerGroups:
                 log.warning("broker %d of %s has never registered, and is forgotten", broker_id, name)
                 self._without(self.need(name), frozenset((broker_id,)))
 
-    def register(self, name: str, broker_id: int, address: str) -> BrokerGroup:
-        """Notes where a member is now; gives its group. Raises Refused."""
+    def register(
+        self,
+        name: str,
+        broker_id: int,
+        address: str,
+        log_epoch: int = 0,
+        run: str | None = None,
+        last_run: str | None = None,
+    ) -> BrokerGroup:
+        """Notes where a member is now, and which run of its process that is; gives its group. One that may
+        lack the end of its log leaves the in-sync set. Raises Refused.
+        """
         group = self.need(name)
         replica = group.replicas.get(broker_id)
         if replica is None:
@@ -178,8 +188,16 @@ class BrokerGroups:
                 "folder is a copy, remove brokerIdentity from it"
             )
         self._unregistered.pop((name, broker_id), None)
-        if replica.address != address:
-            group = group.with_replica(broker_id, replace(replica, address=address))
+        before = group
+        group = group.with_replica(broker_id, replace(replica, address=address, run=run or ""))
+        if replica.address and not replica.has_all(run, last_run) and not group.is_restored:
+            group = group.without_end_of(broker_id, log_epoch)
+            if broker_id in before.sync_state_set:
+                log.warning(
+                    "broker %d of %s has begun anew and may lack the end of its log: in sync are %s now, "
+                    "before: %s", broker_id, name, _ids(group.sync_state_set), _ids(before.sync_state_set),
+                )  # fmt: skip
+        if group != before:
             self._put(group)
         return group
 
@@ -323,7 +341,7 @@ class BrokerGroups:
                 )
         if master_id not in new:
             raise Refused(failed, f"the new set lacks the master, {master_id}")
-        group = group.with_sync_state_set(new)
+        group = replace(group.with_sync_state_set(new), reserve=frozenset())
         self._put(group)
         return group
 
@@ -522,6 +540,10 @@ class BrokerGroups:
     def _put(self, group: BrokerGroup) -> None:
         self._groups[group.name] = group
         self._journal.put(GROUP_KEYS + group.name, group.to_text())
+
+
+def _ids(broker_ids: frozenset[int]) -> str:
+    return ", ".join(map(str, sorted(broker_ids)))
 
 
 def _loss(election: Election) -> str:

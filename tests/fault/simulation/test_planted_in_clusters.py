@@ -16,6 +16,7 @@ from orbitmq.broker.role.machine import Elected, RoleMachine
 from orbitmq.broker.role.promise import Promise
 from orbitmq.controller import groups
 from orbitmq.controller.election import Choice
+from orbitmq.controller.group import BrokerGroup, Replica
 from orbitmq.controller.leases import OpenLeases
 from orbitmq.testing.simulation.cluster_faults import FAULTS, elect
 from orbitmq.testing.simulation.cluster_run import run
@@ -85,6 +86,22 @@ def anybody_who_lives_is_elected(monkeypatch: pytest.MonkeyPatch) -> None:
 @defect("blind", "silence slow_link", has_controller=True, is_sync=False, sync_flush=False, goes_blind=True)
 def a_blind_master_waits_for_no_more_than_its_options_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Promise, "is_blind", False)
+
+
+BLIND: dict[str, Any] = {"has_controller": True, "is_sync": True, "sync_flush": False, "goes_blind": True}
+
+
+@defect("replicas, lost", "lose_a_tail", **BLIND)
+def a_member_without_the_end_of_its_log_stays_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Replica, "has_all", lambda replica, run, last_run: True)
+
+
+@defect("replicas, lost", "lose_a_tail", **BLIND)
+def an_election_counts_though_its_master_never_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = BrokerGroup.without_end_of
+    monkeypatch.setattr(
+        BrokerGroup, "without_end_of", lambda group, broker_id, log_epoch: real(group, broker_id, 1 << 30)
+    )
 
 
 @pytest.mark.timeout(600)

@@ -43,13 +43,15 @@ class InSyncSet:
         self.decided(ids, epoch)
         self._reached = confirm_offset
 
-    def decided(self, ids: Iterable[int], epoch: int) -> None:
+    def decided(self, ids: Iterable[int], epoch: int) -> bool:
         """Takes over a newer set than the one that is known: requests of before are refused from now on.
 
         The set of the same epoch says nothing of a request that is still on its way.
         """
-        if epoch > self.epoch:
+        is_newer = epoch > self.epoch
+        if is_newer:
             self.ids, self.epoch, self.asked = frozenset(ids), epoch, None
+        return is_newer
 
     def ask(self, wanted: frozenset[int]) -> None:
         """Notes that the controller is asked for a set: its members count from now on."""

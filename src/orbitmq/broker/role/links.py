@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Collection
 from typing import NamedTuple
 
 from orbitmq.protocol.replication import MAX_PIECE_BYTES, BadStream, ReportReader, encode_header
@@ -216,6 +217,10 @@ class Links:
         """Forgets a slave whose connection has ended."""
         if link in self.all:
             self.all.remove(link)
+
+    def keep(self, broker_ids: Collection[int]) -> None:
+        """Forgets the slaves of other ids: they have to connect anew before they count again."""
+        self.all[:] = [link for link in self.all if link.broker_id in broker_ids]
 
     def in_sync(self, log_end: int, most_gap: int) -> int:
         """Counts the slaves that are in sync."""

@@ -12,7 +12,7 @@ elected, for whoever is elected had it before its own epoch began. Whatever cont
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -113,6 +113,15 @@ class Elected(NamedTuple):
         return cls(0, master_address, epoch, frozenset(), 0)
 
 
+class Run(NamedTuple):
+    """A run of a broker's process, by which controllers tell it from those before and from copies."""
+
+    id: str | None = None
+    """None where enableBlindMaster is off: then nobody asks."""
+    last: str | None = None
+    """The run before, whose log this one has in full; None if it may lack the end of that."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeRole:
     """Change the role; then `role_taken`."""
@@ -181,6 +190,7 @@ class RoleMachine:
         epochs: Epochs,
         links: Links,
         broker_id: int = 0,
+        run: Run | None = None,
     ) -> None:
         self._settings = settings
         self._identity = identity
@@ -190,6 +200,7 @@ class RoleMachine:
         self._epochs = epochs
         self._links = links
         self.broker_id = broker_id
+        self._run = run or Run()
         self.lease = Lease()
         """Time for which it may go on as master."""
         self.is_registered = False
@@ -241,7 +252,15 @@ class RoleMachine:
         self.broker_id, self.lease = broker_id, Lease()
         self.contradicted()
         identity = self._identity
-        return ControllerRegisterBroker(identity.cluster, identity.name, broker_id, identity.address)
+        return ControllerRegisterBroker(
+            identity.cluster,
+            identity.name,
+            broker_id,
+            identity.address,
+            epoch=self._epochs.last,
+            run=self._run.id,
+            last_run=self._run.last,
+        )
 
     def registered(self) -> None:
         """The controller knows this broker."""
@@ -452,7 +471,7 @@ class RoleMachine:
     def _lead(self, elected: Elected, now: int) -> Step | None:
         role = self._role
         if role.current is Role.MASTER and elected.epoch == role.epoch:
-            self.in_sync.decided(elected.ids, elected.set_epoch)
+            self._set_found(elected.ids, elected.set_epoch)
             if role.blind_since is not None:
                 # A controller answers both for the time from when it has answered the heartbeat.
                 return See() if self.lease.holds(now) else Beat()
@@ -511,8 +530,16 @@ class RoleMachine:
             return False
         if (info.master_broker_id, info.master_epoch) != (self.broker_id, epoch) or info.body is None:
             return False
-        self.in_sync.decided(info.body.sync_state_set or (), info.body.sync_state_set_epoch)
+        self._set_found(info.body.sync_state_set or (), info.body.sync_state_set_epoch)
         return True
+
+    def _set_found(self, ids: Collection[int], epoch: int) -> None:
+        """The controller tells of a set that this master may not have asked for: a member that is not in it
+        may have begun anew without the end of its log, and what its connection has acknowledged counts no
+        more.
+        """
+        if self.in_sync.decided(ids, epoch):
+            self._links.keep(ids)
 
     def set_change(self, now: int) -> ControllerAlterSyncStateSet | None:
         """Asks for the set that there should be; None where it is right. From here on answers wait for those

@@ -66,6 +66,9 @@ def register_broker(tables: ControllerTables, call: Call[ControllerRegisterBroke
         text_of(request.broker_name, "brokerName"),
         number_of(request.broker_id, "brokerId"),
         address_of(request.broker_address, "brokerAddress"),
+        _or(request.epoch, 0),
+        None if request.run is None else text_of(request.run, "orbitmqRun"),
+        None if request.last_run is None else text_of(request.last_run, "orbitmqLastRun"),
     )
     if group.master_id == request.broker_id:
         group = tables.groups.master_began_anew(group, now)

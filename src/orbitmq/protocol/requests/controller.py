@@ -76,6 +76,12 @@ class ControllerRegisterBroker(Request[RegisteredReply]):
     broker_id: Long | None = None
     broker_address: str | None = None
     invoke_time: Long = 0
+    epoch: int | None = wire("orbitmqEpoch", default=None)
+    """The last epoch of its log."""
+    run: str | None = wire("orbitmqRun", default=None)
+    """With enableBlindMaster: this run of its process; no other has this text."""
+    last_run: str | None = wire("orbitmqLastRun", default=None)
+    """The run before, whose log this one has in full; absent if it may lack the end of that."""
 
 
 class ReplicaInfoReply(Reply):

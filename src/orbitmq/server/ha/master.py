@@ -113,6 +113,8 @@ class HaServer:
         for connection in list(self.connections):
             if connection.link.is_silent(now, self.settings.ha_housekeeping_interval):
                 connection.end("it has not reported in time")
+            elif connection.link.next_offset >= 0 and connection.link not in self.links.all:
+                connection.end("the in-sync set has changed, and its slave may have begun anew")
             else:
                 connection.link.note_log_end(log_end, now)
                 connection.send()

@@ -18,7 +18,7 @@ from orbitmq.broker.filter.sql92 import load_parser
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metrics import samples
 from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
-from orbitmq.broker.role.machine import RoleMachine
+from orbitmq.broker.role.machine import RoleMachine, Run
 from orbitmq.broker.role.options import HA_DISTANCE
 from orbitmq.broker.role.promise import unkept_options
 from orbitmq.broker.role.role import RoleChange
@@ -36,7 +36,7 @@ from orbitmq.server.metrics.reports import Reports
 from orbitmq.server.role.acting import ActingMaster
 from orbitmq.server.role.changes import RoleChanges
 from orbitmq.server.role.controller_mode import ControllerMode
-from orbitmq.server.role.files import EpochFile, FollowedFile, IdentityFile
+from orbitmq.server.role.files import EpochFile, FollowedFile, IdentityFile, RunFile
 from orbitmq.server.role.sockets import ReplicationRunner
 from orbitmq.server.role.table_changes import TableChanges
 from orbitmq.server.role.tasks import RoleTasks
@@ -84,6 +84,8 @@ class BrokerServer:
         self._epoch_file = EpochFile(self._file_of(settings.store_path_epoch_file, "epochFileCheckpoint"))
         self.controller_mode: ControllerMode
         """Only where enableControllerMode is set."""
+        self._run: Run | None = None
+        """Only where enableBlindMaster is set."""
         self._has_parts = False
         """Set once everything is made that `stop` has to end."""
         self._tasks: RoleTasks
@@ -208,6 +210,9 @@ class BrokerServer:
             self._identity_file().read()  # one of another broker ends the start before anybody connects
             broker.epochs = self._epoch_file.read()
             broker.epochs.truncate(self.store.max_physical + 1)
+        if self.settings.enable_blind_master:
+            sync_flush = self.store.options.sync_flush
+            self._run = self._run_file().begin(self.store.max_physical, sync_flush=sync_flush)
         return broker
 
     def _limit_store(self) -> None:
@@ -368,6 +373,7 @@ class BrokerServer:
             broker.epochs,
             broker.promise.links,
             file.read() or 0,
+            self._run,
         )
         return ControllerMode(
             machine,
@@ -407,6 +413,9 @@ class BrokerServer:
     def _identity_file(self) -> IdentityFile:
         path = self._file_of(self.settings.store_path_broker_identity, "brokerIdentity")
         return IdentityFile(path, self.identity.cluster, self.identity.name)
+
+    def _run_file(self) -> RunFile:
+        return RunFile(self._file_of(None, "lastRun"), self.identity.cluster, self.identity.name)
 
     async def _flush_all(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._threads.flush, self.store.flushing.flush_now)
@@ -503,7 +512,10 @@ class BrokerServer:
         await self._end_replication()
         await self._route_asker.close()
         await self._table_writer.save_all()
+        log_end = self.store.max_physical
         await self._close_store()
+        if self._run is not None:
+            self._run_file().end(self._run, log_end)
         await self._reports.close()
         self._threads.stop()
 

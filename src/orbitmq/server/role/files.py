@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import NamedTuple
 
 from orbitmq.broker.role.epochs import BadEpochs, Epochs
-from orbitmq.broker.role.machine import Elected
+from orbitmq.broker.role.machine import Elected, Run
 from orbitmq.broker.role.role import Role, RoleChange
 from orbitmq.server.errors import StartError
 from orbitmq.store.config_files import read_text, write_text
@@ -93,6 +94,41 @@ class FollowedFile:
             write_text(self._path, "#".join((*self._group, str(change.epoch), change.master_address)))
         elif change.role is Role.MASTER:
             self._path.unlink(missing_ok=True)
+
+
+class RunFile:
+    """The run of the process that has this data folder, or had it last: `cluster#name#run#end#state`.
+
+    `end` is where its log ended at least: at its beginning, or at its end where that was in order.
+    """
+
+    OPEN, SYNCED, ENDED = "open", "synced", "ended"
+
+    def __init__(self, path: Path, cluster: str, name: str) -> None:
+        self._path = path
+        self._group = cluster, name
+
+    def begin(self, log_end: int, *, sync_flush: bool) -> Run:
+        """Notes durably that a run begins, with a log that ends there; what it acknowledges is on the disk
+        before with `sync_flush`. Raises OSError.
+        """
+        last, least, state = self._read()
+        has_all = state in (self.SYNCED, self.ENDED) and log_end >= least
+        run = Run(secrets.token_hex(8), last if has_all else None)
+        self._write(run, log_end, self.SYNCED if sync_flush else self.OPEN)
+        return run
+
+    def end(self, run: Run, log_end: int) -> None:
+        """Notes durably that a run has ended, and that all of its log is on the disk. Raises OSError."""
+        self._write(run, log_end, self.ENDED)
+
+    def _read(self) -> tuple[str | None, int, str]:
+        text = self._path.read_text(errors="replace").strip() if self._path.exists() else ""
+        *group, run, end, state = ["", "", *text.split("#")][-5:]
+        return (run, int(end), state) if tuple(group) == self._group and end.isdigit() else (None, 0, "")
+
+    def _write(self, run: Run, log_end: int, state: str) -> None:
+        write_text(self._path, "#".join((*self._group, run.id or "", str(log_end), state)))
 
 
 class EpochFile:

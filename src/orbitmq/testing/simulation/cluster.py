@@ -332,10 +332,15 @@ class Cluster:
         disk = broker.disk.reopened(power_cut=power_cut)
         disk.now_ms = broker.clock.now
         broker.disk = disk
-        if power_cut and not self.mode.sync_flush and (self.mode.has_controller or broker is group.master):
+        may_lose = power_cut and not self.mode.sync_flush
+        if may_lose and (self.mode.has_controller or broker is group.master):
             # It may have acknowledged it to its clients, or to its master.
-            self.onlooker.life_ended(group, durable)
+            lost_from = self.onlooker.lost_from(group, broker, durable)
             broker.has_lost = True
+        else:
+            lost_from = None
+        if lost_from is not None:
+            self.onlooker.life_ended(group, lost_from)
         elif broker is group.master:
             self.onlooker.life_ended(group, None)
 

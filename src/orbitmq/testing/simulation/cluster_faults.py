@@ -376,6 +376,59 @@ silence.needs_blind_masters = True  # type: ignore[attr-defined]
 
 
 @controllers_only
+async def lose_a_tail(cluster: Cluster) -> None:
+    """A slave loses power apart from its master, and with it the end of its log. It is back alone, or with
+    the master for a while; in some cases it is elected as it goes.
+    """
+    group, chance = cluster.chance.choice(cluster.groups), cluster.chance
+    master = group.master
+    slaves = [one for one in group.members if one is not master and one.is_ready and not one.is_busy]
+    if not slaves or master.is_busy or not master.is_up:
+        return
+    slave = chance.choice(slaves)
+    slave.is_busy = True
+    others = [one.name for one in group.members if one is not slave]
+    unheard = [(one.name, name) for one in cluster.controllers for name in others]
+    apart = [(slave.name, name) for name in others]
+    case = chance.choice(("is elected as it goes", "is back alone", "is back beside its master"))
+    cluster.note(f"{slave.name} is to lose the end of its log, and {case}")
+
+    def go() -> None:
+        cluster.kill(slave, power_cut=True)
+
+    def go_once_elected() -> None:
+        if group.master is slave:
+            go()
+        else:
+            cluster.consensus.after_commit = go_once_elected
+
+    links = {
+        "is elected as it goes": unheard, "is back alone": unheard + apart, "is back beside its master": apart
+    }[case]  # fmt: skip
+    cuts = cluster.loop.create_task(_cut_links(cluster, _both_ways(links), 15))
+    if case == "is elected as it goes":
+        cluster.consensus.after_commit = go_once_elected
+        await asyncio.sleep(6)
+        cluster.consensus.after_commit = None
+    else:
+        await asyncio.sleep(chance.uniform(0.05, 1.0))
+    go()
+    await cluster.start(slave)
+    if case == "is back beside its master":
+        await asyncio.sleep(chance.uniform(1, 4))
+        await _cut_links(cluster, _both_ways(unheard), 8)
+    await cuts
+    slave.is_busy = False
+
+
+lose_a_tail.needs_blind_masters = True  # type: ignore[attr-defined]
+
+
+def _both_ways(links: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [*links, *((other, one) for one, other in links)]
+
+
+@controllers_only
 async def lose_majority(cluster: Cluster) -> None:
     """The consensus store has no majority for a while."""
     consensus = cluster.consensus

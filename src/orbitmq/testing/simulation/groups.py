@@ -21,6 +21,13 @@ class Mode:
     goes_blind: bool = False
     """A master that no controller answers goes on (enableBlindMaster)."""
 
+    @property
+    def leaves_behind(self) -> bool:
+        """True if a member that a power cut took the end of its log from is elected only where nobody else
+        may have it.
+        """
+        return self.has_controller and self.is_sync and self.goes_blind
+
     def __str__(self) -> str:
         return (
             f"{'controller' if self.has_controller else 'fixed roles'}, "

@@ -169,14 +169,40 @@ class Onlooker:
     def _elected(self, group: Group, now: BrokerGroup, then: BrokerGroup | None) -> None:
         address = now.master_address
         master = next(one for one in group.members if one.address == address)
-        was_in_sync = then is None or now.master_id in then.sync_state_set
+        was_in_sync = then is None or now.master_id in then.sync_state_set | then.reserve
         self._note(f"{group.name}: {master.name} is elected in epoch {now.master_epoch}")
         group.ledger.elected(now.master_epoch, master.name, was_in_sync, now.sync_state_set_epoch)
         group.master = master
         group.elections += 1
         if now.master_epoch > 1:
-            may_lack = master.has_lost or not self._mode.is_sync
+            may_lack = not self._mode.is_sync or (
+                master.has_lost and not (then is not None and self._others(group, master, then))
+            )
             self.life_ended(group, master.held_end(on_disk=False) if may_lack else None)
+
+    def lost_from(self, group: Group, broker: BrokerMachine, durable: int) -> int | None:
+        """The physical offset from which on a power cut of a broker may lose acknowledged messages, by the
+        mode's promise; None if it may lose none. Call it before the process ends.
+        """
+        decided = group.decided
+        if not self._mode.leaves_behind or decided is None:
+            return durable
+        others = self._others(group, broker, decided)
+        if not others:
+            may_lead = _members(group, decided, decided.sync_state_set | decided.reserve)
+            return min([durable, *(one.held_end(on_disk=True) for one in may_lead if one.has_lost)])
+        if others & _members(group, decided, decided.sync_state_set):
+            return None
+        # The others have all from before its epoch, and nothing of it.
+        rules = getattr(broker.server, "broker", None)
+        last = rules.epochs.entries[-1:] if rules is not None else []
+        begun = [epoch.start for epoch in last if epoch.number > decided.reserve_epoch]
+        return max(durable, *begun) if begun else None
+
+    def _others(self, group: Group, broker: BrokerMachine, decided: BrokerGroup) -> set[BrokerMachine]:
+        """Who may be elected in the place of a broker, and has lost nothing."""
+        may_lead = _members(group, decided, decided.sync_state_set | decided.reserve)
+        return {one for one in may_lead if one is not broker and not one.has_lost}
 
     def life_ended(self, group: Group, durable: int | None, kind: str = "kill") -> None:
         """A master's reign is over. Records behind `durable` may be lost by the mode's promise."""
@@ -187,6 +213,16 @@ class Onlooker:
             group.ledger.forget_from(durable, group.members)
             for member in group.members:
                 member.followed = _following(member)
+
+
+def _members(group: Group, decided: BrokerGroup, ids: frozenset[int]) -> set[BrokerMachine]:
+    """The machines of some ids; one that has forgotten its id with its disk is none of them."""
+    return {
+        one
+        for one in group.members
+        for broker_id in ids - one.gone_ids
+        if decided.replicas[broker_id].address == one.address
+    }
 
 
 def _answering(group: Group) -> list[tuple[BrokerMachine, int]]:

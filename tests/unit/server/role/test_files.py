@@ -7,7 +7,7 @@ import pytest
 from orbitmq.broker.role.machine import Elected
 from orbitmq.broker.role.role import Role, RoleChange
 from orbitmq.server.errors import StartError
-from orbitmq.server.role.files import Application, FollowedFile, IdentityFile
+from orbitmq.server.role.files import Application, FollowedFile, IdentityFile, RunFile
 
 
 @pytest.fixture
@@ -68,3 +68,33 @@ def test_a_slave_knows_its_master_when_it_begins_anew_and_a_master_follows_nobod
 def test_a_damaged_note_of_the_master_counts_for_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "followedMaster").write_text(text)
     assert FollowedFile(tmp_path / "followedMaster", "C", "broker-a").read() is None
+
+
+@pytest.mark.parametrize(
+    ("sync_flush", "is_ended", "log_end", "has_all"),
+    [
+        (False, True, 1500, True),
+        (False, True, 1499, False),  # it ended in order, and something was removed since
+        (False, False, 1500, False),  # a power cut may have taken what was acknowledged
+        (True, False, 1000, True),
+        (True, False, 0, False),  # the folder of the log was emptied
+    ],
+)
+def test_a_run_knows_whether_its_log_may_lack_the_end_of_the_one_before(
+    tmp_path: Path, sync_flush: bool, is_ended: bool, log_end: int, has_all: bool
+) -> None:
+    file = RunFile(tmp_path / "lastRun", "C", "broker-a")
+    first = file.begin(1000, sync_flush=sync_flush)
+    assert first.last is None
+    if is_ended:
+        file.end(first, 1500)
+    second = file.begin(log_end, sync_flush=sync_flush)
+    assert second.last == (first.id if has_all else None)
+    assert second.id != first.id
+
+
+@pytest.mark.parametrize("text", ["", "C#broker-a#1", "C#broker-b#ab#0#ended", "C#broker-a#ab#x#ended"])
+def test_a_run_after_an_unreadable_one_may_lack_the_end_of_its_log(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "lastRun"
+    path.write_text(text)
+    assert RunFile(path, "C", "broker-a").begin(0, sync_flush=True).last is None
