@@ -38,6 +38,12 @@ class Replica:
     run: str = ""
     """The run of its process that registered last; empty if that may not be left to a blind master."""
 
+    def is_elsewhere(self, address: str) -> bool:
+        """True if its process may run at another address without being heard: only the end of the one
+        process lets another one have its id.
+        """
+        return bool(self.run) and address != self.address
+
     def has_all(self, run: str | None, last_run: str | None) -> bool:
         """True if a process that registers so has the log of the one that did before it."""
         return not self.run if run is None else self.run in (run, last_run)

@@ -187,6 +187,13 @@ class BrokerGroups:
                 f"id {broker_id} of {name} is in use by the living broker {living.address}: if this data "
                 "folder is a copy, remove brokerIdentity from it"
             )
+        if run is not None and replica.is_elsewhere(address):
+            raise _bad_id(
+                f"id {broker_id} of {name} was registered at {replica.address}, where its process may run "
+                "unheard, for it may be left to a blind master. If this data folder is a copy, remove "
+                "brokerIdentity from it. If the broker has moved and that process has ended, start it once "
+                "with enableBlindMaster=false"
+            )
         self._unregistered.pop((name, broker_id), None)
         before = group
         group = group.with_replica(broker_id, replace(replica, address=address, run=run or ""))

@@ -96,6 +96,11 @@ def a_member_without_the_end_of_its_log_stays_in_sync(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Replica, "has_all", lambda replica, run, last_run: True)
 
 
+@defect("replicas, lost", "start_a_copy", **SAFE, goes_blind=True)
+def a_copy_of_a_member_that_is_not_heard_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Replica, "is_elsewhere", lambda replica, address: False)
+
+
 @defect("replicas, lost", "lose_a_tail", **BLIND)
 def an_election_counts_though_its_master_never_began(monkeypatch: pytest.MonkeyPatch) -> None:
     real = BrokerGroup.without_end_of

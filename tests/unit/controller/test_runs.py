@@ -58,6 +58,33 @@ def test_brokers_without_the_option_stay_as_they_are(story: ControllerStory) -> 
     assert in_sync(story) == {1, 2}
 
 
+def test_a_process_elsewhere_with_the_same_id_is_refused_until_an_operator_has_it_begin_without_the_option(
+    story: ControllerStory, members: list[StoryBroker]
+) -> None:
+    """The first one may follow a blind master, and no controller hears it."""
+    second = members[1]
+    second.die()
+    here = second.address
+    second.address = "127.0.0.1:19999"
+    with pytest.raises(Refused, match=f"registered at {here}.*enableBlindMaster=false"):
+        second.register("2b", "2a")
+    assert in_sync(story) == {1, 2}
+    second.register()
+    second.register("2c", "2b")
+    assert in_sync(story) == {1}
+    assert story.controller.groups.need("broker-a").replicas[2].address == second.address
+
+
+def test_a_broker_that_was_registered_without_the_option_may_move(
+    story: ControllerStory, members: list[StoryBroker]
+) -> None:
+    third = StoryBroker(story)
+    third.die()
+    third.address = "127.0.0.1:19999"
+    third.register("3a")
+    assert story.controller.groups.need("broker-a").replicas[3].address == third.address
+
+
 def test_it_is_not_elected_until_it_has_joined_again(
     story: ControllerStory, members: list[StoryBroker]
 ) -> None:

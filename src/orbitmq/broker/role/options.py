@@ -224,9 +224,9 @@ class ControllerModeOptions(Settings, owner="BrokerConfig"):
     enable_blind_master: bool = option(
         False,
         "A master that no controller answers stays in the routes, and goes on acknowledging what all members "
-        "hold who may be elected. Not safe with a member whose data folder was copied meanwhile, nor with a "
-        "consensus store that was restored or cleaned: see docs/operate/failover.md. Set it at all brokers "
-        "of a group alike; with authenticationEnabled it needs haAuthenticationEnable.",
+        "hold who may be elected. Not safe with a consensus store that is restored or cleaned meanwhile: "
+        "see docs/operate/failover.md. Set it at all brokers of a group alike; with authenticationEnabled it "
+        "needs haAuthenticationEnable.",
         owner="",
     )
     broker_election_priority: int = option(

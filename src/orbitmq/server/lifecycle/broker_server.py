@@ -381,7 +381,10 @@ class BrokerServer:
             broker.settings,
             file,
             FollowedFile(
-                self._file_of(None, "followedMaster"), broker.identity.cluster, broker.identity.name
+                self._file_of(None, "followedMaster"),
+                broker.identity.cluster,
+                broker.identity.name,
+                broker.identity.address,
             ),
             self._clock.now,
             self.change_role,

@@ -71,27 +71,27 @@ class IdentityFile:
 
 
 class FollowedFile:
-    """The master that a slave follows, `cluster#name#epoch#address`: without a controller that answers it
-    follows that one again when it has begun anew.
+    """The master that a slave follows, `cluster#name#own address#epoch#address`: without a controller that
+    answers it follows that one again when it has begun anew. A copy of its folder elsewhere does not.
     """
 
-    def __init__(self, path: Path, cluster: str, name: str) -> None:
+    def __init__(self, path: Path, cluster: str, name: str, address: str) -> None:
         self._path = path
-        self._group = cluster, name
+        self._slave = cluster, name, address
 
     def read(self) -> Elected | None:
-        """The master and its epoch; None without a file, or with one that is damaged or another group's."""
+        """The master and its epoch; None without a file, or with one that is damaged or another slave's."""
         if not self._path.exists():
             return None
-        *group, epoch, address = ["", *self._path.read_text(errors="replace").strip().split("#")][-4:]
-        if tuple(group) != self._group or not epoch.isdigit() or not address:
+        *slave, epoch, address = ["", *self._path.read_text(errors="replace").strip().split("#")][-5:]
+        if tuple(slave) != self._slave or not epoch.isdigit() or not address:
             return None
         return Elected.followed(address, int(epoch))
 
     def note(self, change: RoleChange) -> None:
         """Notes durably whom this broker follows with its new role, before it has it. Raises OSError."""
         if change.role is Role.SLAVE:
-            write_text(self._path, "#".join((*self._group, str(change.epoch), change.master_address)))
+            write_text(self._path, "#".join((*self._slave, str(change.epoch), change.master_address)))
         elif change.role is Role.MASTER:
             self._path.unlink(missing_ok=True)
 

@@ -8,7 +8,9 @@ looks at all logs after every step.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
+import shutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -154,6 +156,7 @@ class Cluster:
         replicas = 1 if is_alone else chance.choice((2, 3, 3))
         for number in range(1 if is_alone or chance.random() < 0.85 else 2):
             self.groups.append(self._group(number, replicas))
+        self._places = itertools.count(len(self.brokers))
         levels = dict(enumerate(delays_ms(str(self.settings["messageDelayLevel"])), start=1))
         self._levels = {level: ms for level, ms in levels.items() if ms <= 10_000}
         self.spread_ms()  # clocks that are wrong from the beginning come nearer to the right time, too
@@ -441,6 +444,24 @@ class Cluster:
         disk = MemoryDisk(self.chance)
         disk.now_ms = broker.clock.now
         broker.wipe(disk)
+
+    def copy(self, broker: BrokerMachine) -> BrokerMachine:
+        """A machine with a copy of the folder of a broker that does not run; it is counted as a member, and
+        no other fault acts on it.
+        """
+        group, place = self.group_of(broker), next(self._places)
+        name = f"{broker.name}-copy-{place}"
+        root = self.root / name
+        self.note(f"the folder of {broker.name} is copied")
+        shutil.copytree(broker.root, root, ignore=shutil.ignore_patterns("lock"))
+        copy = BrokerMachine(
+            name, BROKER_PORT + BROKER_STRIDE * place, root, self._clock(),
+            disk=broker.disk.copied(broker.root, root), number=broker.number,
+        )  # fmt: skip
+        copy.disk.now_ms = copy.clock.now
+        copy.is_busy = True
+        group.members.append(copy)
+        return copy
 
     # The run.
 

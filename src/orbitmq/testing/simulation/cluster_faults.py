@@ -424,6 +424,38 @@ async def lose_a_tail(cluster: Cluster) -> None:
 lose_a_tail.needs_blind_masters = True  # type: ignore[attr-defined]
 
 
+@controllers_only
+async def start_a_copy(cluster: Cluster) -> None:
+    """No controller is heard. A slave stops, its folder is copied, and it follows its master again. Then the
+    copy starts elsewhere, and the controllers hear that one alone.
+    """
+    group, chance = cluster.chance.choice(cluster.groups), cluster.chance
+    slave = _idle(cluster, [one for one in group.members if one is not group.master])
+    if not isinstance(slave, BrokerMachine) or not slave.is_ready:
+        return
+    slave.is_busy = True
+    names = [one.name for one in group.members]
+    unheard = [(one.name, name) for one in cluster.controllers for name in names]
+    cuts = cluster.loop.create_task(_cut_links(cluster, _both_ways(unheard), 20))
+    await asyncio.sleep(chance.uniform(2.7, 4))
+    await cluster.stop(slave)
+    copy = cluster.copy(slave)
+    await cluster.start(slave)
+    await asyncio.sleep(chance.uniform(3, 8))
+    apart = cluster.loop.create_task(
+        _cut_links(cluster, _both_ways([(copy.name, name) for name in names]), 6)
+    )
+    await cluster.start(copy)
+    await apart
+    cluster.kill(copy)
+    group.members.remove(copy)
+    await cuts
+    slave.is_busy = False
+
+
+start_a_copy.needs_blind_masters = True  # type: ignore[attr-defined]
+
+
 def _both_ways(links: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [*links, *((other, one) for one, other in links)]
 

@@ -230,6 +230,15 @@ class MemoryDisk:
 
     # The rest.
 
+    def copied(self, root: Path, new_root: Path) -> MemoryDisk:
+        """A copy of a folder as its process sees it, on another disk."""
+        disk = MemoryDisk(self.chance)
+        for path, content in self.files.items():
+            kept = disk.files[new_root / path.relative_to(root)] = _Content(0)
+            kept.data, kept.top = bytearray(content.data), content.top
+            kept.modified_ms, kept.is_named = content.modified_ms, True
+        return disk
+
     def reopened(self, *, power_cut: bool) -> MemoryDisk:
         """The disk as the next life of the process finds it; this one is dead from now on."""
         self.is_dead = True

@@ -9,6 +9,8 @@ from orbitmq.broker.role.role import Role, RoleChange
 from orbitmq.server.errors import StartError
 from orbitmq.server.role.files import Application, FollowedFile, IdentityFile, RunFile
 
+OWN = "host-2:10911"
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -53,21 +55,25 @@ def test_the_folder_of_another_broker_is_refused(path: Path) -> None:
 
 
 def test_a_slave_knows_its_master_when_it_begins_anew_and_a_master_follows_nobody(tmp_path: Path) -> None:
-    file = FollowedFile(tmp_path / "followedMaster", "C", "broker-a")
+    file = FollowedFile(tmp_path / "followedMaster", "C", "broker-a", OWN)
     assert file.read() is None
     file.note(RoleChange(Role.SLAVE, 2, master_address="[::1]:10911", epoch=7))
     assert file.read() == Elected.followed("[::1]:10911", 7)
     file.note(RoleChange(Role.UNKNOWN, 2, epoch=8))
     assert file.read() == Elected.followed("[::1]:10911", 7)
-    assert FollowedFile(tmp_path / "followedMaster", "C", "broker-b").read() is None
+    assert FollowedFile(tmp_path / "followedMaster", "C", "broker-b", OWN).read() is None
+    # A copy of its folder: the slave may run, and its master counts one of them.
+    assert FollowedFile(tmp_path / "followedMaster", "C", "broker-a", "host-3:10911").read() is None
     file.note(RoleChange(Role.MASTER, 0, epoch=9))
     assert file.read() is None
 
 
-@pytest.mark.parametrize("text", ["", "C#broker-a#x#host:1", "C#broker-a#7#", "#" * 9, "C#broker-a#7"])
+@pytest.mark.parametrize(
+    "text", ["", f"C#broker-a#{OWN}#x#host:1", f"C#broker-a#{OWN}#7#", "#" * 9, "C#broker-a#7#host:1"]
+)
 def test_a_damaged_note_of_the_master_counts_for_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "followedMaster").write_text(text)
-    assert FollowedFile(tmp_path / "followedMaster", "C", "broker-a").read() is None
+    assert FollowedFile(tmp_path / "followedMaster", "C", "broker-a", OWN).read() is None
 
 
 @pytest.mark.parametrize(
