@@ -97,7 +97,9 @@ class ControllerStory:
 class StoryBroker:
     """A broker of the group `broker-a`: it has an id, is registered, and sends heartbeats when told to."""
 
-    def __init__(self, story: ControllerStory, name: str = "broker-a", cluster: str = "C") -> None:
+    def __init__(
+        self, story: ControllerStory, name: str = "broker-a", cluster: str = "C", run: str | None = None
+    ) -> None:
         self._story = story
         self.name = name
         self.id: int = story.ask(ControllerGetNextBrokerId(cluster, name)).next_broker_id
@@ -112,7 +114,7 @@ class StoryBroker:
         self.timeout_ms = TIMEOUT_MS
         self.last_beat: tuple[BrokerHeartbeat, int] | None = None
         story.ask(ControllerApplyBrokerId(cluster, name, self.id, self.check_code))
-        self.register()
+        self.register(run)
         self.beat()
 
     @property

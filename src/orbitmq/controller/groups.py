@@ -238,6 +238,12 @@ class BrokerGroups:
                 broker_id, group.name, epoch, group.master_epoch,
             )  # fmt: skip
             group = replace(group, master_id=None, master_epoch=epoch, is_restored=True)
+        elif replica.run and group.was_never_elected and (group.begins_anew or epoch > 0):
+            if not group.is_restored:
+                log.error(
+                    "the members of %s have a past, and the store does not: an operator elects", group.name
+                )
+                group = replace(group, is_restored=True)
         elif (
             broker_id == group.master_id
             and epoch == group.master_epoch
@@ -419,10 +425,12 @@ class BrokerGroups:
         """The member with the most complete log: the in-sync set is that of an older time.
 
         None until all members were heard, for one that was not may have more; an operator need not wait.
+        The store does not know the members of a group that begins anew: there it takes an operator.
         """
         heard = {one: live[one] for one in group.replicas if self._live.was_heard((group.name, one))}
         chosen = most_complete(heard)
-        if chosen is None or (len(heard) < len(group.replicas) and not by_operator):
+        may_lack_one = group.was_never_elected or len(heard) < len(group.replicas)
+        if chosen is None or (may_lack_one and not by_operator):
             return None
         if preferred not in (None, chosen):
             best = live[chosen]

@@ -101,6 +101,16 @@ def a_copy_of_a_member_that_is_not_heard_takes_its_place(monkeypatch: pytest.Mon
     monkeypatch.setattr(Replica, "is_elsewhere", lambda replica, address: False)
 
 
+@defect("replicas, lost", "clean_group", **SAFE, goes_blind=True)
+def whoever_comes_first_is_master_of_a_group_that_was_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = groups.BrokerGroups._choose_restored
+
+    def choose(tables: Any, group: BrokerGroup, live: Any, **named: Any) -> Choice | None:
+        return Choice(min(live)) if group.was_never_elected else real(tables, group, live, **named)
+
+    monkeypatch.setattr(groups.BrokerGroups, "_choose_restored", choose)
+
+
 @defect("replicas, lost", "lose_a_tail", **BLIND)
 def an_election_counts_though_its_master_never_began(monkeypatch: pytest.MonkeyPatch) -> None:
     real = BrokerGroup.without_end_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.requests.controller import CleanBrokerData, ControllerElectMaster
 from tests.kit.controller_story import TIMEOUT_MS, ControllerStory, StoryBroker
 from tests.unit.controller.test_leases import master
 from tests.unit.controller.test_restored import beat
@@ -156,3 +157,43 @@ def test_what_the_master_reports_ends_the_reserve(story: ControllerStory, member
     second.register("2b", epoch=1)
     assert in_sync(story) == {2}
     assert third.id == 3
+
+
+class Refusable(StoryBroker):
+    """A broker whose heartbeats may be refused."""
+
+    def beat(self) -> None:
+        beat(super())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("is_cleaned", [True, False])
+def test_a_group_with_a_past_that_the_store_does_not_know_gets_a_master_by_an_operators_word_alone(
+    is_cleaned: bool,
+) -> None:
+    """It was cleaned, or the store is new; a blind master may have had others than those that come first."""
+    story = ControllerStory()
+    if is_cleaned:
+        StoryBroker(story, run="a").elect()
+        story.ask(CleanBrokerData("broker-a", "C", is_clean_living_broker=True))
+    first, second = Refusable(story, run="b"), Refusable(story, run="c")
+    if is_cleaned:
+        with pytest.raises(Refused, match="was cleaned"):
+            first.elect()  # even if its log is empty
+    first.epoch, first.max_offset, second.epoch, second.max_offset = 2, 500, 2, 900
+    beat(first, second)
+    for member in (first, second):
+        with pytest.raises(Refused, match="its members may have messages"):
+            member.elect()
+    with pytest.raises(Refused, match="broker 2 has the most complete log"):
+        first.elect(designate=True)
+    assert story.ask(ControllerElectMaster("C", "broker-a", -1, True)).master_broker_id == 2
+    assert master(story) == (2, 3)
+
+
+def test_a_new_group_and_one_without_the_option_take_the_first_that_asks() -> None:
+    story = ControllerStory()
+    StoryBroker(story, run="a").elect()
+    assert master(story) == (1, 1)
+    story.ask(CleanBrokerData("broker-a", "C", is_clean_living_broker=True))
+    StoryBroker(story).elect()
+    assert master(story) == (1, 2)

@@ -224,8 +224,8 @@ class ControllerModeOptions(Settings, owner="BrokerConfig"):
     enable_blind_master: bool = option(
         False,
         "A master that no controller answers stays in the routes, and goes on acknowledging what all members "
-        "hold who may be elected. Not safe with a consensus store that is restored or cleaned meanwhile: "
-        "see docs/operate/failover.md. Set it at all brokers of a group alike; with authenticationEnabled it "
+        "hold who may be elected. Not safe if a snapshot of the consensus store is restored meanwhile: see "
+        "docs/operate/failover.md. Set it at all brokers of a group alike; with authenticationEnabled it "
         "needs haAuthenticationEnable.",
         owner="",
     )

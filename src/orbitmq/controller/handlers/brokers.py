@@ -143,6 +143,12 @@ def _live_broker(request: BrokerHeartbeat, call: Call[BrokerHeartbeat], now: int
 
 
 def _why_restored(tables: ControllerTables, group: BrokerGroup) -> str:
+    if group.was_never_elected:
+        return (
+            f"{group.name} was cleaned, or its consensus store is new, and its members may have messages of "
+            "a blind master: once all of them are registered, name the master by `orbitmq admin controller "
+            f"elect {group.name} ID`"
+        )
     missing = ", ".join(map(str, tables.groups.unheard(group))) or "none"
     return (
         f"the consensus store was restored: {group.name} has had epoch {group.master_epoch} since. It gets a "

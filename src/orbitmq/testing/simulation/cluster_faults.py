@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import OrbitError
-from orbitmq.protocol.requests.controller import ControllerElectMaster
+from orbitmq.protocol.requests.controller import CleanBrokerData, ControllerElectMaster
+from orbitmq.protocol.schema.declare import Request
 from orbitmq.testing.simulation.cluster import JUMP_MS, Cluster, Fault
 from orbitmq.testing.simulation.loop import on_node
 from orbitmq.testing.simulation.machines import BrokerMachine, Machine
@@ -327,25 +329,30 @@ async def die_in_an_election(cluster: Cluster) -> None:
 async def elect(cluster: Cluster) -> None:
     """An operator makes another member of a group its master. Not among FAULTS: it is no fault."""
     leader = next((one for one in cluster.controllers if _leads(one)), None)
-    server = getattr(leader, "server", None)
     group = cluster.chance.choice(cluster.groups)
-    if server is None or group.decided is None:
+    if leader is None or group.decided is None:
         return
     others = sorted(group.decided.sync_state_set - {group.decided.master_id})
     if not others:
         return
     chosen = cluster.chance.choice(others)
     cluster.note(f"an operator elects member {chosen} of {group.name}")
-    request = ControllerElectMaster(group.decided.cluster, group.name, chosen, True)
+    await _ask(cluster, leader, ControllerElectMaster(group.decided.cluster, group.name, chosen, True))
+
+
+async def _ask(cluster: Cluster, controller: Machine, request: Request[Any]) -> bool:
+    """Asks a controller as an operator does; False if it refuses."""
     pool = ConnectionPool()
     try:
         await on_node(
-            cluster.client_node, lambda: cluster.loop.create_task(pool.call(server.address, request))
+            cluster.client_node, lambda: cluster.loop.create_task(pool.call(controller.address, request))
         )
     except OrbitError as error:
         cluster.note(f"it is refused: {error}")
+        return False
     finally:
         await pool.close()
+    return True
 
 
 @controllers_only
@@ -454,6 +461,59 @@ async def start_a_copy(cluster: Cluster) -> None:
 
 
 start_a_copy.needs_blind_masters = True  # type: ignore[attr-defined]
+
+
+@controllers_only
+async def clean_group(cluster: Cluster) -> None:
+    """A slave is apart, and no controller is heard by the others. An operator removes the group, and has the
+    slave begin anew with another id, then the others.
+    """
+    group, chance = cluster.chance.choice(cluster.groups), cluster.chance
+    members, decided = list(group.members), group.decided
+    if decided is None or not all(one.is_ready and one.is_up and not one.is_busy for one in members):
+        return
+    first = chance.choice([one for one in members if one is not group.master])
+    others = [one for one in members if one is not first]
+    for one in members:
+        one.is_busy = True
+    apart = _both_ways([(first.name, one.name) for one in others])
+    unheard = _both_ways([(one.name, other.name) for one in cluster.controllers for other in others])
+    cuts = cluster.loop.create_task(_cut_links(cluster, apart, 20))
+    await asyncio.sleep(chance.uniform(4, 6))
+    silent = cluster.loop.create_task(_cut_links(cluster, unheard, 14))
+    await asyncio.sleep(chance.uniform(3, 5))
+    leader = next((one for one in cluster.controllers if _leads(one)), None)
+    is_cleaned = leader is not None and await _ask(
+        cluster, leader, CleanBrokerData(group.name, decided.cluster, is_clean_living_broker=True)
+    )
+    if is_cleaned:
+        cluster.note(f"{group.name} is removed from the consensus store")
+        await _begin_with_another_id(cluster, first)
+    await cuts
+    await silent
+    if is_cleaned:
+        for one in others:
+            await _begin_with_another_id(cluster, one)
+        await cluster.until(lambda: group.decided is not None and len(group.decided.replicas) == len(members))
+        request = ControllerElectMaster(decided.cluster, group.name, -1, True)
+        for _ in range(60):
+            await asyncio.sleep(1)
+            leader = next((one for one in cluster.controllers if _leads(one)), None)
+            if group.decided is not None and group.decided.master_id is not None:
+                break
+            if leader is not None:
+                await _ask(cluster, leader, request)
+    for one in members:
+        one.is_busy = False
+
+
+clean_group.needs_blind_masters = True  # type: ignore[attr-defined]
+
+
+async def _begin_with_another_id(cluster: Cluster, broker: BrokerMachine) -> None:
+    await cluster.stop(broker)
+    (broker.root / "brokerIdentity").unlink(missing_ok=True)
+    await cluster.start(broker)
 
 
 def _both_ways(links: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

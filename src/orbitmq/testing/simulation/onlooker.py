@@ -169,7 +169,9 @@ class Onlooker:
     def _elected(self, group: Group, now: BrokerGroup, then: BrokerGroup | None) -> None:
         address = now.master_address
         master = next(one for one in group.members if one.address == address)
-        was_in_sync = then is None or now.master_id in then.sync_state_set | then.reserve
+        was_in_sync = (
+            then is None or then.was_never_elected or now.master_id in then.sync_state_set | then.reserve
+        )
         self._note(f"{group.name}: {master.name} is elected in epoch {now.master_epoch}")
         group.ledger.elected(now.master_epoch, master.name, was_in_sync, now.sync_state_set_epoch)
         group.master = master
