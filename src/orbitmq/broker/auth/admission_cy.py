@@ -10,10 +10,6 @@ The choice ends before the first frame that is refused, or unusual in any way: t
 path, where `Gate.refusal` decides and answers. Interpreted, all frames take it.
 """
 
-# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
-# ruff: noqa: F821
-# (The C structures are names that only the compiler knows.)
-
 from __future__ import annotations
 
 from binascii import b2a_base64

@@ -9,10 +9,6 @@ full segment) is left to the rules of `level_delivery`, with all behind it. Inte
 messages to them. Each message is checked before any part of it is written.
 """
 
-# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
-# ruff: noqa: F821
-# (Py_buffer and the C structures are names that only the compiler knows.)
-
 from __future__ import annotations
 
 from collections.abc import Container, Mapping

@@ -9,10 +9,6 @@ The first message that is not plain (damaged, rolled, recalled, overdue, or of t
 slice, and the rules of `timer_intake` decide about it. Interpreted, they decide about all messages.
 """
 
-# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
-# ruff: noqa: F821
-# (Py_buffer and the C structures are names that only the compiler knows.)
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -7,10 +7,6 @@ decide once which pops have a template. A frame that is in any way unusual, and 
 left to the general path; interpreted, all are.
 """
 
-# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore,no-any-return"
-# ruff: noqa: F821
-# (Py_buffer and the C structures are names that only the compiler knows.)
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol

@@ -9,10 +9,6 @@ A frame that is not in the form that Java, Go and C++ peers write takes the gene
 everything else. Interpreted, all pulls take the general path.
 """
 
-# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
-# ruff: noqa: F821
-# (The C structures are names that only the compiler knows.)
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol

@@ -4,10 +4,6 @@ Hot: a batch holds many messages. It is read twice. The first time it is measure
 for all of it is stored or nothing; the second time its messages become records, one behind the other.
 """
 
-# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore,no-untyped-def,no-untyped-call"
-# ruff: noqa: F821
-# (The C structures and what is done with them are names that only the compiler knows.)
-
 from __future__ import annotations
 
 try:

@@ -18,10 +18,6 @@ changes anything; what fails behind that, for want of memory, rolls back the who
 Interpreted, nothing is handled here.
 """
 
-# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore,no-any-return"
-# ruff: noqa: F821
-# (Py_buffer, the C structures and what is done with them are names that only the compiler knows.)
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

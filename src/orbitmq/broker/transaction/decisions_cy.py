@@ -11,10 +11,6 @@ Only the plain case is handled: the half message is open, has no copy, and was s
 it is in memory; the decision comes from its own group. Everything else is left to the general path.
 """
 
-# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore,no-untyped-def,no-untyped-call"
-# ruff: noqa: F821
-# (The C structures are names that only the compiler knows.)
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -3,9 +3,6 @@
 Hot: every message is written here, but for those of fast paths. Compiled, records are written in the caller's
 buffer (`buffers/bounded.pxd`); interpreted, by `plain`. Both ways are tested alike.
 """
-# mypy: disable-error-code="name-defined"
-# ruff: noqa: F821
-# (Py_buffer is a name that only the compiler knows.)
 
 from __future__ import annotations
 

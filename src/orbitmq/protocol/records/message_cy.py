@@ -11,9 +11,6 @@ Hot: every message is read here. Compiled, records are read in the caller's buff
 interpreted, by `plain`. Both ways are tested alike. `encoding_cy` writes records, `scanning_cy` walks over
 many.
 """
-# mypy: disable-error-code="name-defined"
-# ruff: noqa: F821
-# (Py_buffer is a name that only the compiler knows.)
 
 from __future__ import annotations
 

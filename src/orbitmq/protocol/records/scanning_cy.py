@@ -2,9 +2,6 @@
 
 Hot: recovery, followers, indexes and readers of whole topics read records here.
 """
-# mypy: disable-error-code="name-defined"
-# ruff: noqa: F821
-# (Py_buffer is a name that only the compiler knows.)
 
 from __future__ import annotations
 

@@ -5,11 +5,6 @@ None, so a column that nobody reads costs one comparison per row. Compiled only,
 `batch_builder_cy.pxd`; `new_batch` gives the twin of `plain_batch` where nothing is compiled.
 """
 
-# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore,no-untyped-def,no-untyped-call"
-# mypy: disable-error-code="attr-defined"
-# ruff: noqa: F821
-# (The C structures are names that only the compiler knows.)
-
 from __future__ import annotations
 
 from typing import Any

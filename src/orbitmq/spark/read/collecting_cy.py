@@ -6,10 +6,6 @@ compressed bodies and inner batches. Interpreted, `plain_batch` decodes one reco
 give the same batches.
 """
 
-# mypy: disable-error-code="name-defined"
-# ruff: noqa: F821
-# (Py_buffer and the C structures are names that only the compiler knows.)
-
 from __future__ import annotations
 
 from collections.abc import Callable

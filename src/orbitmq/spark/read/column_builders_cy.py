@@ -6,10 +6,6 @@ place where each ends. Compiled only; `plain_batch` collects Python values where
 `column_builders_cy.pxd` has the fields, and the calls that add a value.
 """
 
-# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore,no-untyped-def,no-untyped-call"
-# mypy: disable-error-code="attr-defined"
-# (The C structures are names that only the compiler knows.)
-
 from __future__ import annotations
 
 from typing import Any

@@ -4,10 +4,6 @@ Hot: every record that Spark reads is checked here. Compiled code passes the pla
 interpreted code passes the decoded record. The rules are the same.
 """
 
-# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore,no-untyped-def,no-untyped-call"
-# mypy: disable-error-code="attr-defined"
-# (The C structures are names that only the compiler knows.)
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -5,9 +5,6 @@ Hot: several entries per stored message pass here, in bulk. Header 40 bytes | sl
     key hash i32 | physical offset i64 | seconds since the file's first message i32 | entry before it in its
     slot i32
 """
-# mypy: disable-error-code="name-defined"
-# ruff: noqa: F821
-# (Py_buffer is a name that only the compiler knows.)
 
 from __future__ import annotations
 

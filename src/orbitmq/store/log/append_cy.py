@@ -7,7 +7,6 @@ nothing here waits. A message is stored or refused by itself; a batch is stored 
 batch, is measured first, and written only where all of it fits. Its unit, the end of its queue and the result
 follow when it is in the map.
 """
-# mypy: disable-error-code="name-defined"
 
 from __future__ import annotations
 

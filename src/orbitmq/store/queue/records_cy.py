@@ -2,7 +2,6 @@
 
 Hot: the queue offset of every popped message is read here. Compiled reads ask `sound.pxd` for `is_sound`.
 """
-# mypy: disable-error-code="name-defined,no-any-return,valid-type,unused-ignore"
 
 from __future__ import annotations
 

@@ -7,9 +7,6 @@ memory. Then the record is checked against its unit, its place, its topic and it
 bad one is never served. Neighbours in the log become one view. Small answers are copied instead, for a view
 of each message would cost more than its bytes.
 """
-# mypy: disable-error-code="name-defined"
-# ruff: noqa: F821
-# (Py_buffer is a name that only the compiler knows.)
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 Hot: the units of every stored message pass here, and those of all queues at a start.
 """
-# mypy: disable-error-code="name-defined,no-any-return,valid-type,unused-ignore"
 
 from __future__ import annotations
 

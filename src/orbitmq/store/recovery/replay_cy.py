@@ -2,7 +2,6 @@
 
 Hot: after a crash every record since the last queue checkpoint passes here before the first message is taken.
 """
-# mypy: disable-error-code="name-defined"
 
 from __future__ import annotations
 

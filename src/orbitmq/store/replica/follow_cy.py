@@ -7,9 +7,6 @@ and in its queue at its queue offset. A topic that was made anew, a gap, a queue
 extension needs a decision. Both loops stop at the first such record; `scan_records` and the rules in
 `raw_append` decide about it. Interpreted, they decide about all records.
 """
-# mypy: disable-error-code="name-defined"
-# ruff: noqa: F821
-# (Py_buffer is a name that only the compiler knows.)
 
 from __future__ import annotations
 
