@@ -15,11 +15,8 @@ producers and consumers in the process that uses them.
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
-import contextlib
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TypeVar
 
 from orbitmq import admin, client
@@ -27,19 +24,8 @@ from orbitmq.client import shared
 from orbitmq.client.blocking import SyncWrapper, constructor_of, get_background, later, on_loop, waiting
 from orbitmq.client.consumer.group_member import GroupMember
 from orbitmq.client.consumer.subscribing import SubscribesFunctions
-from orbitmq.client.core.checking import check_number
 from orbitmq.client.core.option_help import documented
-from orbitmq.client.running import (
-    CUT_SHORT,
-    DONE,
-    START_TIMEOUT_MS,
-    Waiting,
-    Watched,
-    check_clients,
-    health_served,
-    signals,
-    start_when_there,
-)
+from orbitmq.client.running import START_TIMEOUT_MS, Stopping, check_clients, run_until, signals
 from orbitmq.client.sending.queue_choice import QueueSelector
 from orbitmq.client.shared import *  # noqa: F403
 from orbitmq.client.shared import (
@@ -186,10 +172,6 @@ ConsumerT = TypeVar("ConsumerT", client.PushConsumer, client.LiteConsumer)
 class _Consuming(_Watched[ConsumerT]):
     """The methods of all members of consumer groups."""
 
-    def _start_when_there(self, timeout_ms: float, away: Waiting, asked: asyncio.Event) -> None:
-        self._background = get_background()
-        self._run(start_when_there(self._core, timeout_ms, away, asked, self))
-
     hurry = on_loop(GroupMember.hurry)
     drain = waiting(GroupMember.drain)
     wait_closed = waiting(GroupMember.wait_closed)
@@ -271,44 +253,13 @@ def run(
     See `orbitmq.run`. Has to be called in the main thread.
     """
     check_clients(clients, (Producer, _Consuming))
-    consumers = [one for one in clients if isinstance(one, _Consuming)]
-    check_number("run", "start_timeout_ms", start_timeout_ms, 0)
-    asked = threading.Event()
-    away: Waiting = {}
-    ended = asyncio.Event()  # for the event loop
-
-    def stop() -> None:
-        get_background().start(later(ended.set))
-        if asked.is_set():
-            for consumer in consumers:
-                consumer.hurry()
-        asked.set()
-
-    with signals(stop), contextlib.ExitStack() as opened:
-        if health is not None:
-            opened.enter_context(_health_served(clients, health, away))
-        for producer in clients:
-            if isinstance(producer, Producer):
-                opened.enter_context(producer)
-        for consumer in consumers:
-            opened.callback(consumer.close)
-            consumer._start_when_there(start_timeout_ms, away, ended)
-        for consumer in consumers:
-            get_background().start(consumer._core.wait_closed()).add_done_callback(lambda _: asked.set())
-        asked.wait()
-        draining = [get_background().start(consumer._core.drain(timeout_ms)) for consumer in consumers]
-        in_time = [drained.result() for drained in draining]
-    return DONE if all(in_time) else CUT_SHORT
-
-
-@contextlib.contextmanager
-def _health_served(clients: Sequence[Watched], address: str, away: Waiting) -> Iterator[None]:
-    served = health_served(clients, address, away)
-    get_background().run(served.__aenter__())
-    try:
-        yield
-    finally:
-        get_background().run(served.__aexit__(None, None, None))
+    background = get_background()
+    for one in clients:
+        one._background = background
+    stopping = Stopping()
+    with signals(lambda: background.start(later(stopping.signalled))):
+        cores = [one._core for one in clients]
+        return background.run(run_until(stopping, cores, timeout_ms, health, start_timeout_ms))
 
 
 @documented(client.PullConsumer)

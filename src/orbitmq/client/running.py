@@ -76,59 +76,72 @@ async def serve(
 ) -> int:
     """`run`, for programs with an event loop of their own."""
     check_clients(clients, (Producer, GroupMember))
+    loop, stopping = asyncio.get_running_loop(), Stopping()
+    with signals(lambda: loop.call_soon_threadsafe(stopping.signalled)):
+        return await run_until(stopping, clients, timeout_ms, health, start_timeout_ms)
+
+
+class Stopping:
+    """The signals so far: the first asks clients to end in order, the second at once."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.urged = asyncio.Event()
+
+    def signalled(self) -> None:
+        """A signal has come. To be called on the event loop."""
+        (self.urged if self.asked.is_set() else self.asked).set()
+
+
+async def run_until(
+    stopping: Stopping,
+    clients: Sequence[Producer | GroupMember],
+    timeout_ms: float | None,
+    health: str | None,
+    start_timeout_ms: float,
+) -> int:
+    """What `run` does, whoever gets the signals."""
     check_number("run", "start_timeout_ms", start_timeout_ms, 0)
     away: Waiting = {}
     producers = [client for client in clients if isinstance(client, Producer)]
     consumers = [client for client in clients if isinstance(client, GroupMember)]
-    asked, urged = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        (urged if asked.is_set() else asked).set()
-
-    with signals(lambda: loop.call_soon_threadsafe(stop)):
-        async with contextlib.AsyncExitStack() as opened:
-            if health is not None:
-                await opened.enter_async_context(health_served(clients, health, away))
-            for producer in producers:
-                await opened.enter_async_context(producer)
+    asked = stopping.asked
+    async with contextlib.AsyncExitStack() as opened:
+        if health is not None:
+            await opened.enter_async_context(health_served(clients, health, away))
+        for producer in producers:
+            await opened.enter_async_context(producer)
+        for consumer in consumers:
+            opened.push_async_callback(consumer.close)
+            await start_when_there(consumer, start_timeout_ms, away, asked)
+        ends: list[asyncio.Task[Any]] = [asyncio.create_task(asked.wait())]
+        ends += [asyncio.create_task(consumer.wait_closed()) for consumer in consumers]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        asked.set()
+        draining = [asyncio.create_task(consumer.drain(timeout_ms)) for consumer in consumers]
+        urging = asyncio.create_task(stopping.urged.wait())
+        drained: asyncio.Future[list[bool]] = asyncio.gather(*draining)
+        either: list[asyncio.Future[Any]] = [drained, urging]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not drained.done():
             for consumer in consumers:
-                opened.push_async_callback(consumer.close)
-                await start_when_there(consumer, start_timeout_ms, away, asked)
-            ends: list[asyncio.Task[Any]] = [asyncio.create_task(asked.wait())]
-            ends += [asyncio.create_task(consumer.wait_closed()) for consumer in consumers]
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            asked.set()
-            draining = [asyncio.create_task(consumer.drain(timeout_ms)) for consumer in consumers]
-            urging = asyncio.create_task(urged.wait())
-            drained: asyncio.Future[list[bool]] = asyncio.gather(*draining)
-            either: list[asyncio.Future[Any]] = [drained, urging]
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not drained.done():
-                for consumer in consumers:
-                    consumer.hurry()
-            in_time = all(await drained)
-            for task in (*ends, urging):
-                task.cancel()
+                consumer.hurry()
+        in_time = all(await drained)
+        for task in (*ends, urging):
+            task.cancel()
     return DONE if in_time else CUT_SHORT
 
 
 async def start_when_there(
-    consumer: GroupMember,
-    timeout_ms: float,
-    away: Waiting,
-    asked: asyncio.Event,
-    owner: Watched | None = None,
+    consumer: GroupMember, timeout_ms: float, away: Waiting, asked: asyncio.Event
 ) -> None:
     """Starts a consumer, and again for up to `timeout_ms` while name servers or brokers do not answer.
 
     The log tells of the wait, which ends when somebody has `asked` for the end of all, and `away` has its
-    reason, under `owner` if the consumer is another's.
-    Raises what the start raises, after the wait too.
+    reason. Raises what the start raises, after the wait too.
     """
     loop, pause = asyncio.get_running_loop(), FIRST_PAUSE_SECONDS
     began = loop.time()
-    watched = owner or consumer
     try:
         while not asked.is_set():
             try:
@@ -137,20 +150,20 @@ async def start_when_there(
                 left = timeout_ms / 1000 - (loop.time() - began)
                 if left <= 0 or not _may_pass(error):
                     raise
-                if watched not in away:
+                if consumer not in away:
                     text = "%s waits up to %g s for its servers: %s"
                     log.warning(text, name_of(consumer), timeout_ms / 1000, error)
-                away[watched] = error
+                away[consumer] = error
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(pause, left)):
                         await asked.wait()
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
             else:
-                if watched in away:
+                if consumer in away:
                     log.info("%s has started after %.1f s", name_of(consumer), loop.time() - began)
                 return
     finally:
-        away.pop(watched, None)
+        away.pop(consumer, None)
 
 
 def _may_pass(error: NetError) -> bool:

@@ -16,7 +16,7 @@ from orbitmq.client.consumer.consumer import PushConsumer
 from orbitmq.client.core.errors import InvalidArgument
 from orbitmq.client.core.handlers import Handler
 from orbitmq.client.core.options import FIRST_OFFSET
-from orbitmq.client.running import health_served, serve, start_when_there
+from orbitmq.client.running import Waiting, health_served, serve, start_when_there
 from orbitmq.net.errors import NoNameServer
 from orbitmq.net.server_kinds import BROKER, NAME_SERVER, WrongServer
 from orbitmq.server.turn.listener import free_ports
@@ -38,23 +38,14 @@ def probed(port: int) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-@pytest.mark.parametrize("threads", [False, True], ids=["asyncio", "sync"])
-async def test_a_worker_waits_for_its_servers_and_says_so(
-    caplog: pytest.LogCaptureFixture, threads: bool
-) -> None:
+async def test_a_worker_waits_for_its_servers_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     port, health = free_ports(), free_ports()
     seen, broker = Seen(), FakeBroker()
-    if threads:
-        blocking = sync.PushConsumer("billing", f"127.0.0.1:{port}", consume_from_where=FIRST_OFFSET)
-        consumer = blocking._core
-        consumer.subscribe("T", "*", seen)
-    else:
-        consumer = reader(port, seen)
-    away: dict[object, Exception] = {}
-    watched = blocking if threads else consumer
+    consumer = reader(port, seen)
+    away: Waiting = {}
     with caplog.at_level(logging.INFO, "orbitmq.client.running"):
-        async with health_served([watched], f"127.0.0.1:{health}", away):  # type: ignore[list-item, arg-type]
-            starting = asyncio.create_task(start_when_there(consumer, 60_000, away, asyncio.Event(), watched))  # type: ignore[arg-type]
+        async with health_served([consumer], f"127.0.0.1:{health}", away):
+            starting = asyncio.create_task(start_when_there(consumer, 60_000, away, asyncio.Event()))
             await until(lambda: away)
             status, text = await asyncio.to_thread(probed, health)
             assert status == 503
