@@ -66,6 +66,18 @@ def duration_ms(duration: object) -> int:
     return int(duration.seconds) * MS_PER_SECOND + int(duration.nanos) // 1_000_000  # type: ignore[attr-defined]
 
 
+def check_invisible_time(asked_ms: int, low_ms: int, high_ms: int) -> None:
+    """Raises ProxyRefused, in words that programs know from Apache's proxy."""
+    if asked_ms < low_ms:
+        raise ProxyRefused(
+            pb.ILLEGAL_INVISIBLE_TIME, f"the invisibleTime is too small. min is {low_ms} ms, not {asked_ms}"
+        )
+    if asked_ms > high_ms:
+        raise ProxyRefused(
+            pb.ILLEGAL_INVISIBLE_TIME, f"the invisibleTime is too large. max is {high_ms} ms, not {asked_ms}"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class MessageChecks:
     """The limits of one message that is sent."""

@@ -53,7 +53,13 @@ def status_of(error: Exception) -> pb.Status:
 
 
 def joined_status(statuses: list[pb.Status]) -> pb.Status:
-    """The status of an answer with several entries: their common code, or MULTIPLE_RESULTS."""
+    """The status of an answer with several entries: their common code, or MULTIPLE_RESULTS.
+
+    Programs look for the code's name in the text, which is all that Apache's proxy says.
+    """
+    first = statuses[0]
     if len({status.code for status in statuses}) == 1:
-        return statuses[0]
+        if first.code == pb.OK:
+            return first
+        return pb.Status(code=first.code, message=f"{pb.Code.Name(first.code)}: {first.message}")
     return pb.Status(code=pb.MULTIPLE_RESULTS, message="the entries have different results")

@@ -19,7 +19,7 @@ from orbitmq.protocol.records.message import BadRecord, StoredMessage
 from orbitmq.protocol.records.message_cy import decode_records
 from orbitmq.protocol.requests.lite import LiteReply, PopLiteMessage
 from orbitmq.protocol.requests.pop import PopMessage, PopReply
-from orbitmq.proxy.checks import duration_ms, group_name, topic_name
+from orbitmq.proxy.checks import check_invisible_time, duration_ms, group_name, topic_name
 from orbitmq.proxy.clients import Clients
 from orbitmq.proxy.cluster import Cluster
 from orbitmq.proxy.context import Caller
@@ -206,11 +206,7 @@ class Receiving:
             return settings.default_invisible_time_mills
         asked_ms = duration_ms(request.invisible_duration)
         low, high = settings.min_invisible_time_mills_for_recv, settings.max_invisible_time_mills
-        if not low <= asked_ms <= high:
-            raise ProxyRefused(
-                pb.ILLEGAL_INVISIBLE_TIME,
-                f"the invisible time is {asked_ms} ms; it may be {low} to {high} ms",
-            )
+        check_invisible_time(asked_ms, low, high)
         return asked_ms
 
 

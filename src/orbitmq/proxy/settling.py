@@ -13,7 +13,7 @@ from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.handles.pop import PopHandle, real_topic
 from orbitmq.protocol.requests.pop import AckMessage, ChangeMessageInvisibletime
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack
-from orbitmq.proxy.checks import duration_ms, group_name, topic_name
+from orbitmq.proxy.checks import check_invisible_time, duration_ms, group_name, topic_name
 from orbitmq.proxy.cluster import Cluster
 from orbitmq.proxy.context import Caller
 from orbitmq.proxy.errors import OK, ProxyRefused, joined_status, status_of
@@ -78,11 +78,7 @@ class Settling:
         invisible_ms = duration_ms(request.invisible_duration)
         most_ms = self._settings.max_invisible_time_mills
         # With 0 the message is there at once: the Node.js client gives one back so.
-        if not 0 <= invisible_ms <= most_ms:
-            raise ProxyRefused(
-                pb.ILLEGAL_INVISIBLE_TIME,
-                f"the invisible time is {invisible_ms} ms; it may be 0 to {most_ms} ms",
-            )
+        check_invisible_time(invisible_ms, 0, most_ms)
         handle = self._newest(request.receipt_handle, caller)
         changed = await self._change(group, topic, handle, invisible_ms, suspend=request.suspend)
         self._renewals.remove(caller.client_id, request.receipt_handle)

@@ -169,6 +169,7 @@ def test_an_answer_with_different_results_says_so() -> None:
     other = status_of(ProxyRefused(pb.FORBIDDEN, "no"))
     assert joined_status([one, one]).code == pb.OK
     assert joined_status([one, other]).code == pb.MULTIPLE_RESULTS
+    assert joined_status([other, other]) == pb.Status(code=pb.FORBIDDEN, message="FORBIDDEN: no")
 
 
 def test_a_transaction_id_is_all_that_a_proxy_needs_to_end_the_transaction() -> None:
