@@ -97,6 +97,7 @@ def read_body(body: bytes) -> tuple[Order, Content, str]:
     text = found.get("uniqDelayMsgId")
     if not isinstance(text, str):
         raise NotSchedulable("uniqDelayMsgId: it is missing")
+    text = _encodable(text)
     id = parse_id(text)
     action = found.get("action")
     if action == CANCEL:
@@ -108,7 +109,7 @@ def read_body(body: bytes) -> tuple[Order, Content, str]:
         raise NotSchedulable("topic: a target is needed")
     # Its ids name the occurrence that comes next.
     return (
-        schedule_of(id, topic),
+        schedule_of(id, _encodable(topic)),
         content_of(found.get("body"), found.get("tags"), found.get("properties")),
         text,
     )
@@ -133,10 +134,15 @@ def content_of(body: Any, tags: Any, properties: Any) -> Content:
     if isinstance(properties, dict):
         for name, value in properties.items():
             if name not in RESERVED_PROPERTIES and isinstance(value, str) and name and value:
-                own[name] = value
+                own[_encodable(name)] = _encodable(value)
     if isinstance(tags, str) and tags:
-        own[TAGS] = tags
+        own[TAGS] = _encodable(tags)
     return Content(body.encode("utf-8", "surrogatepass"), own)
+
+
+def _encodable(text: str) -> str:
+    """A text without halves of surrogate pairs, which JSON can have and UTF-8 cannot: `?`, as Java has it."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def delivered(content: Content, text: str) -> Content:

@@ -126,7 +126,7 @@ def _schedule(given: Mapping[str, str], name: str, stored: int | None, now: int,
     due = _due(given, stored)
     repeat = _repeat(given)
     start = due if due is not None else (stored if stored is not None else now)
-    if repeat is not None and repeat.cron:
+    if repeat is not None and not repeat.every_ms:
         due = cron.check_cron(repeat.cron, repeat.zone, start)
     if due is None:
         raise NotSchedulable("delay.at or delay.after: a time is needed")

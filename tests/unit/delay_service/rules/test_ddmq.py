@@ -67,6 +67,15 @@ def test_an_add_becomes_a_message():
     }  # fmt: skip
 
 
+def test_halves_of_surrogate_pairs_become_what_java_makes_of_them():
+    id = f"1700000000-2-1700172800-0-0-0-0-{UUID}"
+    half = "a\ud800"
+    data = body(action=1, body="b", topic=half, tags=half, uniqDelayMsgId=id + half, properties={half: half})
+    order, content, found = ddmq.read_body(data)
+    assert (order.target, order.name, found) == ("a?", f"{UUID}a?", f"{id}a?")
+    assert content.properties == {"a?": "a?", "TAGS": "a?"}
+
+
 def test_a_cancel_names_the_message():
     id = f"1700000000-3-1700001000-3-0-5-0-{UUID}"
     assert ddmq.read_body(body(action=2, body="c", topic="t", uniqDelayMsgId=id))[0] == Cancel(UUID)

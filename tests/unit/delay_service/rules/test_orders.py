@@ -57,6 +57,7 @@ BAD = {
     "until word": {"topic": "t", "after": "1s", "every": "1s", "until": "late"},
     "until before the first": {"topic": "t", "after": "1s", "every": "1s", "until": "5"},
     "cron": {"topic": "t", "cron": "every day"},
+    "empty cron": {"topic": "t", "after": "1s", "cron": ""},
     "cron never": {"topic": "t", "cron": "0 0 30 2 *"},
     "zone": {"topic": "t", "cron": "* * * * *", "zone": "Mars/Olympus"},
     "catch-up": {"topic": "t", "cron": "* * * * *", "catch_up": "some"},
