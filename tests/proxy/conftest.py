@@ -23,10 +23,10 @@ def broker() -> Iterator[LocalBroker]:
 
 @asynccontextmanager
 async def proxy_before(broker: LocalBroker, **options: object) -> AsyncIterator[ProxyServer]:
-    """A proxy of this process on a free port."""
+    """A proxy of this process, on a free port if `grpcServerPort` names none."""
     values = {"namesrvAddr": broker.namesrv, "grpcShutdownTimeSeconds": 0, "remotingListenPort": 0, **options}
     layer = Layer("the test", {name: str(value) for name, value in values.items()})
-    server = ProxyServer(PROXY_TABLE.load([layer]), port=0)
+    server = ProxyServer(PROXY_TABLE.load([layer]), port=None if "grpcServerPort" in options else 0)
     await server.start()
     try:
         yield server

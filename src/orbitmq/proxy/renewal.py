@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from orbitmq.protocol.handles.pop import PopHandle
+from orbitmq.proxy.options import ProxySettings
 
 RENEW_STEPS_MS = tuple(minutes * 60_000 for minutes in (1, 3, 5, 10, 30, 60))
 """Invisible times of the first, second ... renewal; the last one repeats."""
@@ -39,10 +40,8 @@ class Renewed:
 class Renewals:
     """All messages that are renewed, by client and by the handle that the client was given."""
 
-    def __init__(self, ahead_ms: int, most_ms: int, max_failures: int) -> None:
-        self._ahead_ms = ahead_ms
-        self._most_ms = most_ms
-        self._max_failures = max_failures
+    def __init__(self, settings: ProxySettings) -> None:
+        self._settings = settings
         self._by_client: dict[str, dict[str, Renewed]] = {}
 
     def __len__(self) -> int:
@@ -83,12 +82,12 @@ class Renewals:
         """Messages to renew now, with the handles that their clients hold."""
         for mine in list(self._by_client.values()):
             for given, one in list(mine.items()):
-                if not one.is_busy and one.handle.visible_ms - now <= self._ahead_ms:
+                if not one.is_busy and one.handle.visible_ms - now <= self._settings.renew_ahead_time_millis:
                     yield given, one
 
     def is_over(self, one: Renewed, now: int) -> bool:
         """True if a message was held for so long that it goes back to its group."""
-        return now - one.consumed_ms >= self._most_ms
+        return now - one.consumed_ms >= self._settings.renew_max_time_millis
 
     @staticmethod
     def next_ms(one: Renewed) -> int:
@@ -104,4 +103,4 @@ class Renewals:
     def failed(self, one: Renewed) -> bool:
         """Notes a failed renewal; True if it was the last try."""
         one.failures += 1
-        return one.failures >= self._max_failures
+        return one.failures >= self._settings.max_renew_retry_times

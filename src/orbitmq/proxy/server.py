@@ -131,13 +131,9 @@ class ProxyServer:
         to_brokers = client_context(settings)
         self._cluster = cluster = Cluster(settings, self._on_requests, own_credentials(settings), to_brokers)
         self.clients = clients = Clients(settings.max_clients)
-        self._renewals = renewals = Renewals(
-            settings.renew_ahead_time_millis, settings.renew_max_time_millis, settings.max_renew_retry_times
-        )
+        self._renewals = renewals = Renewals(settings)
         self._settling = settling = Settling(cluster, renewals, settings, now)
-        self._transactions = transactions = Transactions(
-            cluster, clients, settings.transaction_heartbeat_batch_num
-        )
+        self._transactions = transactions = Transactions(cluster, clients, settings)
         self._lite = LiteSubscriptions(cluster, clients, settings, now)
         self._telemetry = telemetry = Telemetry(cluster, clients, settings, now)
         telemetry.on_producer = self._producer_came

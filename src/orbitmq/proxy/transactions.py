@@ -23,6 +23,7 @@ from orbitmq.proxy.clients import Clients
 from orbitmq.proxy.cluster import Cluster
 from orbitmq.proxy.errors import OK, ProxyRefused
 from orbitmq.proxy.messages import received_message
+from orbitmq.proxy.options import ProxySettings
 from orbitmq.proxy.wire import messaging_pb2 as pb
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ class OpenTransaction:
 class Transactions:
     """The call EndTransaction, heartbeats for the producers of transactions, and check-backs."""
 
-    def __init__(self, cluster: Cluster, clients: Clients, most_in_a_heartbeat: int) -> None:
-        self._most_in_a_heartbeat = most_in_a_heartbeat
+    def __init__(self, cluster: Cluster, clients: Clients, settings: ProxySettings) -> None:
+        self._most_in_a_heartbeat = settings.transaction_heartbeat_batch_num
         self._cluster = cluster
         self._clients = clients
 

@@ -9,7 +9,8 @@ import orbitmq
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.delay_service.options import DELAY_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
-from orbitmq.options import Status
+from orbitmq.options import OptionTable, Status
+from orbitmq.proxy.options import PROXY_TABLE
 
 UNIT = Path(__file__).parent.parent
 
@@ -35,6 +36,7 @@ def effects(listed: str = "effects.txt") -> dict[str, str]:
 
 EFFECTS = effects()
 DELAY_EFFECTS = effects("delay_effects.txt")
+PROXY_EFFECTS = effects("proxy_effects.txt")
 
 
 def test_every_honoured_option_names_its_test() -> None:
@@ -48,15 +50,18 @@ def test_every_honoured_option_names_its_test() -> None:
     assert set(EFFECTS) - honoured == set(), "a test for what is not honoured"
 
 
-def test_every_option_of_the_delay_service_names_its_test() -> None:
-    honoured = {row.name for row in DELAY_TABLE.rows if row.status is Status.HONOURED}
-    assert set(DELAY_EFFECTS) == honoured
+@pytest.mark.parametrize(
+    ("table", "listed"), [(DELAY_TABLE, DELAY_EFFECTS), (PROXY_TABLE, PROXY_EFFECTS)], ids=["delay", "proxy"]
+)
+def test_every_option_of_other_servers_names_its_test(table: OptionTable, listed: dict[str, str]) -> None:
+    honoured = {row.name for row in table.rows if row.status is Status.HONOURED}
+    assert set(listed) == honoured
 
 
 @pytest.mark.parametrize(
     ("folder", "test"),
     [*((UNIT, one) for one in sorted(set(EFFECTS.values()))),
-     *((UNIT.parent, one) for one in sorted(set(DELAY_EFFECTS.values())))],
+     *((UNIT.parent, one) for one in sorted({*DELAY_EFFECTS.values(), *PROXY_EFFECTS.values()}))],
 )  # fmt: skip
 def test_the_named_tests_exist(folder: Path, test: str) -> None:
     file, _, name = test.partition("::")

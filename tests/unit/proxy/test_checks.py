@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from orbitmq.options import Layer
 from orbitmq.proxy.checks import MessageChecks, group_name, topic_name
 from orbitmq.proxy.errors import ProxyRefused
 from orbitmq.proxy.options import PROXY_TABLE
@@ -65,6 +66,40 @@ def test_a_message_at_every_limit_is_taken() -> None:
         one.system_properties.delivery_timestamp.FromMilliseconds(NOW + 86_400_000)
 
     MessageChecks(PROXY_TABLE.load([])).check(message(change), NOW)
+
+
+def _in_seconds(seconds: int) -> Callable[[pb.Message], None]:
+    return lambda one: one.system_properties.delivery_timestamp.FromMilliseconds(NOW + seconds * 1000)
+
+
+@pytest.mark.parametrize(
+    ("option", "takes", "refuses", "change"),
+    [
+        ("maxMessageSize", 3, 2, lambda one: setattr(one, "body", b"abc")),
+        ("maxMessageSize", 0, 1, lambda one: setattr(one, "body", bytes(5 << 20))),
+        ("enableMessageBodyEmptyCheck", "false", "true", lambda one: setattr(one, "body", b"")),
+        ("maxUserPropertySize", 4, 3, lambda one: one.user_properties.update({"a": "bcd"})),
+        ("userPropertyMaxNum", 2, 1, lambda one: one.user_properties.update({"a": "1", "b": "2"})),
+        ("maxMessageGroupSize", 4, 3, lambda one: setattr(one.system_properties, "message_group", "abc")),
+        ("maxLiteTopicSize", 3, 2, lambda one: setattr(one.system_properties, "lite_topic", "abc")),
+        ("maxDelayTimeMills", 2000, 1999, _in_seconds(2)),
+        ("maxDelayTimeMills", 0, 1, _in_seconds(10**6)),
+        (
+            "maxTransactionRecoverySecond", 5, 4,
+            lambda one: setattr(one.system_properties.orphaned_transaction_recovery_duration, "seconds", 5),
+        ),
+    ],
+)  # fmt: skip
+def test_each_limit_is_an_option(
+    option: str, takes: object, refuses: object, change: Callable[[pb.Message], None]
+) -> None:
+    def check(value: object) -> None:
+        settings = PROXY_TABLE.load([Layer("the test", {option: str(value)})])
+        MessageChecks(settings).check(message(change), NOW)
+
+    check(takes)
+    with pytest.raises(ProxyRefused):
+        check(refuses)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 128, "TBW102", "rmq_sys_x"])

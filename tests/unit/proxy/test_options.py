@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import orbitmq
 from orbitmq.options import Layer, OptionError, RefusedValue, Status
 from orbitmq.options.option import to_text
 from orbitmq.proxy.options import PROXY_TABLE
+from orbitmq.server.lifecycle.log_levels import LogLevels
 
 DATA = Path(__file__).parents[1] / "options" / "data" / "proxy_properties.csv"
 OTHER_NAMES = {"tlsTestModeEnable": "tls.test.mode.enable"}
@@ -77,3 +79,11 @@ def test_options_that_contradict_each_other_are_refused() -> None:
     ):
         with pytest.raises(OptionError):
             PROXY_TABLE.load([Layer("the test", given)])
+
+
+def test_levels_of_logs_follow_the_option(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)  # the root has its level back behind the test
+    given = {"logLevel": "warning,orbitmq.proxy.only_here=debug"}
+    LogLevels([PROXY_TABLE.load([Layer("the test", given)])]).look()
+    assert logging.getLogger().level == logging.WARNING
+    assert logging.getLogger("orbitmq.proxy.only_here").isEnabledFor(logging.DEBUG)

@@ -11,7 +11,12 @@ from orbitmq.proxy.options import PROXY_TABLE
 from orbitmq.proxy.receiving import waiting_ms
 from orbitmq.proxy.wire import messaging_pb2 as pb
 
-OPTIONS = PROXY_TABLE.load([Layer("the test", {"longPollingReserveTimeInMillis": "200"})])
+LIMITS = {
+    "longPollingReserveTimeInMillis": "200",
+    "grpcClientConsumerMinLongPollingTimeoutMillis": "4000",
+    "grpcClientConsumerMaxLongPollingTimeoutMillis": "25000",
+}
+OPTIONS = PROXY_TABLE.load([Layer("the test", LIMITS)])
 
 
 def waits(asked_ms: int | None, left_ms: float | None, version: str = "5.0.7") -> int:
@@ -26,9 +31,9 @@ def waits(asked_ms: int | None, left_ms: float | None, version: str = "5.0.7") -
     ("asked_ms", "left_ms", "held_ms"),
     [
         (10_000, None, 10_000),
-        (1, None, 5000),
-        (60_000, None, 20_000),
-        (None, None, 20_000),
+        (1, None, 4000),
+        (60_000, None, 25_000),
+        (None, None, 25_000),
         (None, 15_000, 13_500),
         (20_000, 30_000, 20_000),
         (20_000, 12_000, 11_800),
@@ -45,5 +50,5 @@ def test_a_receive_is_held_as_asked_for_within_limits(
 @pytest.mark.parametrize(("version", "code"), [("5.0.7", pb.ILLEGAL_POLLING_TIME), ("5.0.2", pb.BAD_REQUEST)])
 def test_a_call_that_ends_too_soon_is_refused(version: str, code: pb.Code.ValueType) -> None:
     with pytest.raises(ProxyRefused) as refused:
-        waits(20_000, 4999, version)
+        waits(20_000, 3999, version)
     assert refused.value.code == code

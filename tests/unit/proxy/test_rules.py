@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orbitmq.client.core.routes import TopicRoute
+from orbitmq.options import Layer
 from orbitmq.protocol.bodies.group import (
     ExponentialRetryPolicy,
     GroupRetryPolicy,
@@ -19,7 +20,7 @@ from orbitmq.proxy.access import read_authorization
 from orbitmq.proxy.clients import Clients
 from orbitmq.proxy.context import Caller, host_of, read_caller
 from orbitmq.proxy.errors import ProxyRefused, joined_status, status_of
-from orbitmq.proxy.options import PROXY_TABLE
+from orbitmq.proxy.options import PROXY_TABLE, ProxySettings
 from orbitmq.proxy.receipts import PopAnswer, read_handle
 from orbitmq.proxy.renewal import RENEW_STEPS_MS, Renewals, Renewed
 from orbitmq.proxy.routes import assignments, endpoints_of, message_queues, told_endpoints
@@ -79,6 +80,26 @@ def test_settings_follow_the_options_and_the_group() -> None:
     seconds = [wait.seconds for wait in consumer.backoff_policy.customized_backoff.next]
     assert seconds[:3] == [1, 5, 10]
     assert len(seconds) == 18
+
+
+def given(**options: object) -> ProxySettings:
+    return PROXY_TABLE.load([Layer("the test", {name: str(value) for name, value in options.items()})])
+
+
+def test_settings_have_the_values_of_the_options() -> None:
+    options = given(
+        maxMessageSize=5, enableTopicMessageTypeCheck="false",
+        grpcClientProducerMaxAttempts=7, grpcClientProducerBackoffInitialMillis=20,
+        grpcClientProducerBackoffMaxMillis=3000, grpcClientProducerBackoffMultiplier=4,
+        grpcClientConsumerLongPollingBatchSize=9, grpcClientConsumerMaxLongPollingTimeoutMillis=11_000,
+    )  # fmt: skip
+    producer = producer_settings(pb.Settings(client_type=pb.PRODUCER), options)
+    assert (producer.publishing.max_body_size, producer.publishing.validate_message_type) == (5, False)
+    growing = producer.backoff_policy.exponential_backoff
+    assert (producer.backoff_policy.max_attempts, growing.multiplier) == (7, 4)
+    assert [growing.initial.ToMilliseconds(), growing.max.ToMilliseconds()] == [20, 3000]
+    told = consumer_settings(pb.Settings(), options, SubscriptionGroupConfig("g")).subscription
+    assert (told.receive_batch_size, told.long_polling_timeout.ToMilliseconds()) == (9, 11_000)
 
 
 def test_retries_of_messages_that_were_held_for_too_long_wait_as_the_group_says() -> None:
@@ -206,7 +227,7 @@ def test_clients_are_bounded_expire_and_are_asked_in_turn() -> None:
 
 
 def test_a_message_is_renewed_in_growing_steps_until_it_was_held_for_too_long() -> None:
-    renewals = Renewals(10_000, 10_800_000, 3)
+    renewals = Renewals(PROXY_TABLE.load([]))
     one = Renewed("g", "orders", "c1", "01", HANDLE, 1000, 1)
     assert renewals.add("given", one)
     assert list(renewals.due(50_000)) == []
@@ -223,3 +244,12 @@ def test_a_message_is_renewed_in_growing_steps_until_it_was_held_for_too_long() 
     assert renewals.is_over(one, 10_801_000)
     assert renewals.remove("c1", "given") is one
     assert len(renewals) == 0
+
+
+def test_renewals_begin_end_and_are_given_up_as_the_options_say() -> None:
+    renewals = Renewals(given(renewAheadTimeMillis=3000, renewMaxTimeMillis=5000, maxRenewRetryTimes=2))
+    one = Renewed("g", "orders", "c1", "01", HANDLE, 1000, 1)
+    renewals.add("given", one)
+    assert [len(list(renewals.due(now))) for now in (57_999, 58_000)] == [0, 1]
+    assert [renewals.is_over(one, now) for now in (5999, 6000)] == [False, True]
+    assert [renewals.failed(one) for _ in range(2)] == [False, True]
