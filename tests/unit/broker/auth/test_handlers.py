@@ -29,7 +29,7 @@ from orbitmq.protocol.requests.auth import (
     AuthUpdateAcl,
     AuthUpdateUser,
 )
-from orbitmq.protocol.schema.declare import Request
+from orbitmq.protocol.schema.declare import JsonReply, Request
 from tests.kit.world import NOW, World
 from tests.unit.options.running import running
 
@@ -64,7 +64,8 @@ class Office(World):
         result = HANDLERS[type(request)](tables, Call(decoded, command, self.peer()), NOW)
         while isinstance(result, Wait):
             result = result.then(Outcome(timed_out=False), NOW)
-        return type(result).from_command(result.to_command(1))
+        kind = request.REPLY if type(result) is JsonReply else type(result)
+        return kind.from_command(result.to_command(1))
 
     def refused(self, request: Request[Any], who: str | None = None) -> tuple[int, str]:
         with pytest.raises(Refused) as refused:
