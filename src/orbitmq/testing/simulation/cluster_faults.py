@@ -340,8 +340,8 @@ async def elect(cluster: Cluster) -> None:
     await _ask(cluster, leader, ControllerElectMaster(group.decided.cluster, group.name, chosen, True))
 
 
-async def _ask(cluster: Cluster, controller: Machine, request: Request[Any]) -> bool:
-    """Asks a controller as an operator does; False if it refuses."""
+async def _ask(cluster: Cluster, controller: Machine, request: Request[Any]) -> None:
+    """Asks a controller as an operator does."""
     pool = ConnectionPool()
     try:
         await on_node(
@@ -349,10 +349,8 @@ async def _ask(cluster: Cluster, controller: Machine, request: Request[Any]) -> 
         )
     except OrbitError as error:
         cluster.note(f"it is refused: {error}")
-        return False
     finally:
         await pool.close()
-    return True
 
 
 @controllers_only
@@ -483,26 +481,26 @@ async def clean_group(cluster: Cluster) -> None:
     silent = cluster.loop.create_task(_cut_links(cluster, unheard, 14))
     await asyncio.sleep(chance.uniform(3, 5))
     leader = next((one for one in cluster.controllers if _leads(one)), None)
-    is_cleaned = leader is not None and await _ask(
-        cluster, leader, CleanBrokerData(group.name, decided.cluster, is_clean_living_broker=True)
-    )
-    if is_cleaned:
-        cluster.note(f"{group.name} is removed from the consensus store")
+    if leader is not None:
+        request = CleanBrokerData(group.name, decided.cluster, is_clean_living_broker=True)
+        await _ask(cluster, leader, request)
+    was_cleaned = group.decided is not None and group.decided.begins_anew
+    if was_cleaned:
         await _begin_with_another_id(cluster, first)
     await cuts
     await silent
-    if is_cleaned:
-        for one in others:
+    # A request whose answer was lost may have been carried out meanwhile.
+    if was_cleaned or (group.decided is not None and group.decided.begins_anew):
+        for one in others if was_cleaned else members:
             await _begin_with_another_id(cluster, one)
         await cluster.until(lambda: group.decided is not None and len(group.decided.replicas) == len(members))
-        request = ControllerElectMaster(decided.cluster, group.name, -1, True)
         for _ in range(60):
             await asyncio.sleep(1)
             leader = next((one for one in cluster.controllers if _leads(one)), None)
             if group.decided is not None and group.decided.master_id is not None:
                 break
             if leader is not None:
-                await _ask(cluster, leader, request)
+                await _ask(cluster, leader, ControllerElectMaster(decided.cluster, group.name, -1, True))
     for one in members:
         one.is_busy = False
 
