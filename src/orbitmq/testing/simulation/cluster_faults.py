@@ -491,8 +491,7 @@ async def clean_group(cluster: Cluster) -> None:
     await silent
     # A request whose answer was lost may have been carried out meanwhile.
     if was_cleaned or (group.decided is not None and group.decided.begins_anew):
-        for one in others if was_cleaned else members:
-            await _begin_with_another_id(cluster, one)
+        await _begin_with_another_id(cluster, *(others if was_cleaned else members))
         await cluster.until(lambda: group.decided is not None and len(group.decided.replicas) == len(members))
         for _ in range(60):
             await asyncio.sleep(1)
@@ -508,10 +507,13 @@ async def clean_group(cluster: Cluster) -> None:
 clean_group.needs_blind_masters = True  # type: ignore[attr-defined]
 
 
-async def _begin_with_another_id(cluster: Cluster, broker: BrokerMachine) -> None:
-    await cluster.stop(broker)
-    (broker.root / "brokerIdentity").unlink(missing_ok=True)
-    await cluster.start(broker)
+async def _begin_with_another_id(cluster: Cluster, *brokers: BrokerMachine) -> None:
+    """Stops all of them first: one that runs on would take the old id that another one is given."""
+    for broker in brokers:
+        await cluster.stop(broker)
+        (broker.root / "brokerIdentity").unlink(missing_ok=True)
+    for broker in brokers:
+        await cluster.start(broker)
 
 
 def _both_ways(links: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
