@@ -60,6 +60,7 @@ def test_certificates_versions_and_ciphers_are_those_of_the_options(
     made = handshake(properties)
     assert "client" in str(made.getpeercert())
     assert (made.version(), (made.cipher() or ("",))[0]) == ("TLSv1.2", "ECDHE-ECDSA-AES128-GCM-SHA256")
+    assert handshake({**properties, "tls.ciphers": ""}).version() == "TLSv1.2"
     file = tmp_path / "tls.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
     assert handshake({"tls.enable": "true", "tls.config.file": file}).getpeercert() == made.getpeercert()
