@@ -48,8 +48,8 @@ def test_a_calendar_a_search_moves_and_cancels(api: httpx.Client, delay: Running
     assert api.get(f"{CLUSTER}/scheduled?topic=other").json()["topics"] == {"main/other": 1}
     orders = api.get(f"{CLUSTER}/scheduled/messages?prefix=order-").json()
     assert [(one["id"], one["owner"], one["repeats"]) for one in orders["messages"]] == [
-        ("order-2", "ann", True),
         ("order-1", "ann", False),
+        ("order-2", "ann", True),
     ]
     hour = f"fromMs={far}&toMs={far + 1}"
     (one,) = api.get(f"{CLUSTER}/scheduled/messages?{hour}").json()["messages"]
