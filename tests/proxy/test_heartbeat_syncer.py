@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 from orbitmq import FIRST_OFFSET, PushConsumer, ReceivedMessage
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.requests.client import GetConsumerConnectionList
-from orbitmq.proxy.wire import messaging_pb2 as pb
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing import LocalBroker
 from tests.proxy.conftest import proxy_before
@@ -31,16 +31,18 @@ async def test_an_operator_of_one_proxy_sees_the_members_of_all_until_they_leave
     ):
         older.subscribe(name, "x", handler=handle)
 
+        settings = client.consuming(name, name)
+
         async def seen(expected: set[str]) -> None:
             async with asyncio.timeout(120):
-                while True:  # proxies do not say when they have heard of a member
+                for number in itertools.count():  # proxies do not say when they have heard of a member
                     found = (await admin.call("ListConsumerConnection", group=name)).client_info
                     if {one.client_id for one in found} == expected:
                         return
-                    await client.call("Heartbeat", pb.HeartbeatRequest(client_type=pb.SIMPLE_CONSUMER))
+                    settings.user_agent.hostname = f"host-{number}"  # what changes is told at once
+                    await client.settle_in(settings)
                     await asyncio.sleep(0.1)
 
-        await client.settle_in(client.consuming(name, name))
         await seen({"c1", older.client_id})
         with BlockingConnection(f"127.0.0.1:{remoting}") as connection:
             listed = (await asyncio.to_thread(connection.call, GetConsumerConnectionList(name))).body

@@ -67,6 +67,34 @@ async def test_every_message_of_a_batch_has_its_receipt_and_is_received_once(
     assert (await client.acknowledge(name, name, handles[2])).status.code == pb.OK
 
 
+@pytest.mark.parametrize("kind", ["NORMAL", "FIFO"])
+async def test_a_message_comes_whichever_queue_a_simple_consumer_names(
+    broker: LocalBroker, client: BareClient, kind: str
+) -> None:
+    name = topic(broker, f"AnyQueue{kind}", kind, queues=8)
+    if kind == "FIFO":
+        with BlockingConnection(broker.broker) as connection:
+            ordered = SubscriptionGroupConfig(name, consume_message_orderly=True)
+            connection.call(UpdateAndCreateSubscriptiongroup(ordered))
+    await client.settle_in(client.consuming(name, name))
+    route = pb.QueryRouteRequest()
+    route.topic.name = name
+    route.endpoints.scheme = pb.IPv4
+    route.endpoints.addresses.add(host="127.0.0.1", port=8081)
+    queues = (await client.call("QueryRoute", route)).message_queues
+    assert len(queues) == 8
+    for queue in reversed(queues):
+        sent = await client.send(name, b"one", **({"message_group": "g"} if kind == "FIFO" else {}))
+        assert sent.status.code == pb.OK
+        request = pb.ReceiveMessageRequest(batch_size=1, message_queue=queue)
+        request.group.name = name
+        request.filter_expression.expression = "*"
+        request.invisible_duration.seconds = request.long_polling_timeout.seconds = 10
+        got = [one for one in await client.answers("ReceiveMessage", request) if one.HasField("message")]
+        assert [one.message.body for one in got] == [b"one"], queue
+        await client.acknowledge(name, name, got[0].message.system_properties.receipt_handle)
+
+
 async def test_a_transaction_is_ended_by_another_proxy_than_the_one_that_began_it(
     broker: LocalBroker,
 ) -> None:
@@ -231,13 +259,13 @@ async def balancer(before: str, header: bytes) -> AsyncIterator[str]:
     copying: set[asyncio.Task[None]] = set()
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            while data := await reader.read(1 << 16):
-                writer.write(data)
-                await writer.drain()
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        try:
+            with contextlib.suppress(OSError):
+                while data := await reader.read(1 << 16):
+                    writer.write(data)
+                    await writer.drain()
+        finally:
+            writer.close()
 
     async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         reader_behind, writer_behind = await asyncio.open_connection(host, int(port))
@@ -250,7 +278,10 @@ async def balancer(before: str, header: bytes) -> AsyncIterator[str]:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
-        await asyncio.gather(*copying)
+        # A client that is closed may keep its connection for minutes.
+        for task in copying:
+            task.cancel()
+        await asyncio.gather(*copying, return_exceptions=True)
 
 
 @pytest.mark.parametrize("believed", ["127.0.0.0/8", "192.0.2.1"])

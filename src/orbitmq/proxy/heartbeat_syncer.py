@@ -45,7 +45,7 @@ from orbitmq.proxy.wire import messaging_pb2 as pb
 
 log = logging.getLogger(__name__)
 
-REPEAT_MS = 30_000
+REPEAT_MS = 10_000
 """A member that stays as it was is told of again after this time."""
 MOST_UNSENT = 10_000
 """Heartbeats that wait for a broker; further ones are left out, for they are repeated."""

@@ -29,6 +29,7 @@ from orbitmq.proxy.messages import readable_messages, received_message
 from orbitmq.proxy.options import ProxySettings
 from orbitmq.proxy.receipts import PopAnswer
 from orbitmq.proxy.renewal import Renewals, Renewed
+from orbitmq.proxy.routes import ANY_QUEUE
 from orbitmq.proxy.settings import max_attempts
 from orbitmq.proxy.settling import Settling
 from orbitmq.proxy.subscriptions import subscription_of
@@ -92,8 +93,10 @@ class Receiving:
                 )
                 reply = await self._cluster.call(address, lite, wait_ms)
             else:
+                # Whichever queue the client names, as with Apache's proxy: simple consumers name all queues
+                # in turn, and would wait at empty ones.
                 pop = PopMessage(
-                    group, topic, request.message_queue.id if request.message_queue.broker.name else -1,
+                    group, topic, ANY_QUEUE,
                     most, invisible_ms, poll_ms, self._now(), FROM_THE_END, subscription.expression_type,
                     subscription.sub_string, fifo, attempt_id,
                 )  # fmt: skip
