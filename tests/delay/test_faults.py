@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -43,36 +44,48 @@ def read_all(broker, topic, number, seconds=60):
     return found
 
 
-def test_kills_lose_nothing_and_repeat_only_what_was_on_its_way(tmp_path):
-    with LocalBroker(autoCreateTopicEnable="false") as broker:
-        for topic in ("orbitmq_delay", "orbitmq_delay_dead", "t"):
-            broker.create_topic(topic, queues=1)
-        command = [
-            sys.executable, "-m", "orbitmq", "delay", "serve", "--data-dir", str(tmp_path / "delay"),
-            "--cluster", f"main=rocketmq://{broker.namesrv}", "--http", f"127.0.0.1:{free_ports()}",
-            "--ready-file", str(tmp_path / "ready"), "--log-level", "warning",
-        ]  # fmt: skip
-        number = 0
-        with sync.Producer("p", broker.namesrv) as producer:
-            for kill in range(KILLS + 1):
-                process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ})
-                until((tmp_path / "ready").exists)
-                for _ in range(200):
-                    control = {
-                        "delay.topic": "t",
-                        "delay.after": f"{number % 7 * 50}ms",
-                        "delay.id": f"n{number}",
-                    }
-                    producer.send(Message("orbitmq_delay", b"%d" % number, properties=control))
-                    number += 1
-                if kill < KILLS:
-                    process.send_signal(signal.SIGKILL)
-                    process.wait(120)
-                    (tmp_path / "ready").unlink(missing_ok=True)
-        found = read_all(broker, "t", number)
-        process.terminate()
-        assert process.wait(60) == 0
-        assert not (tmp_path / "ready").exists()
+@pytest.fixture(params=["orbitmq", "apache"])
+def cluster_of_the_service(request):
+    """Its source, its dead letters, and the topic `t`, at our broker and at Apache's."""
+    if request.param == "apache":
+        served = contextlib.nullcontext(request.getfixturevalue("apache"))
+    else:
+        served = LocalBroker(autoCreateTopicEnable="false")
+    with served as broker:
+        with sync.Admin(broker.namesrv) as admin:
+            for topic in ("orbitmq_delay", "orbitmq_delay_dead", "t"):
+                admin.create_topic(topic, queues=1)
+        yield broker
+
+
+def test_kills_lose_nothing_and_repeat_only_what_was_on_its_way(cluster_of_the_service, tmp_path):
+    broker = cluster_of_the_service
+    command = [
+        sys.executable, "-m", "orbitmq", "delay", "serve", "--data-dir", str(tmp_path / "delay"),
+        "--cluster", f"main=rocketmq://{broker.namesrv}", "--http", f"127.0.0.1:{free_ports()}",
+        "--ready-file", str(tmp_path / "ready"), "--log-level", "warning",
+    ]  # fmt: skip
+    number = 0
+    with sync.Producer("p", broker.namesrv) as producer:
+        for kill in range(KILLS + 1):
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ})
+            until((tmp_path / "ready").exists)
+            for _ in range(200):
+                control = {
+                    "delay.topic": "t",
+                    "delay.after": f"{number % 7 * 50}ms",
+                    "delay.id": f"n{number}",
+                }
+                producer.send(Message("orbitmq_delay", b"%d" % number, properties=control))
+                number += 1
+            if kill < KILLS:
+                process.send_signal(signal.SIGKILL)
+                process.wait(120)
+                (tmp_path / "ready").unlink(missing_ok=True)
+    found = read_all(broker, "t", number)
+    process.terminate()
+    assert process.wait(60) == 0
+    assert not (tmp_path / "ready").exists()
     assert {one.body for one in found} == {b"%d" % n for n in range(number)}
     assert len(found) - number <= KILLS * IN_FLIGHT
     for one in found:
