@@ -15,7 +15,7 @@ from orbitmq.admin.waiting.delays import SLOT_MS
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.handles.recall import RecallHandle
-from orbitmq.protocol.names import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, TIMER_TOPIC
+from orbitmq.protocol.names import REAL_TOPIC, RETRY_PREFIX, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, TIMER_TOPIC
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset, SearchOffsetByTimestamp
 from orbitmq.protocol.requests.send import RecallMessage
@@ -38,6 +38,11 @@ class PendingTimer:
     tags: str | None
     keys: tuple[str, ...]
     body_size: int
+
+    @property
+    def is_recallable(self) -> bool:
+        """True of what a producer sent; retries of consumers are not taken back. The console's page asks."""
+        return bool(self.unique_id) and not self.topic.startswith(RETRY_PREFIX)
 
 
 class TimerScan:

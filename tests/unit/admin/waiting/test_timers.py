@@ -50,6 +50,7 @@ async def test_a_timer_that_was_taken_back_is_gone(
         kept = await producer.send(Message("recalled", b"kept", delay_ms=HOUR_MS))
         await producer.send(Message("recalled", b"gone", delay_ms=2 * HOUR_MS))
     [_, gone] = (await scanned(admin, "recalled")).soonest(10)
+    assert gone.is_recallable
     await recall(admin, gone.broker, gone.topic, gone.due_ms, gone.unique_id)
     assert [one.unique_id for one in (await scanned(admin, "recalled")).soonest(10)] == [kept.message_id]
 
