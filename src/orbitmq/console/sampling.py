@@ -82,7 +82,12 @@ class Sampler:
         """Looks again and again; ends by cancellation."""
         await self._restore()
         while True:
-            sample = await look(self._admin, self._reader)
+            try:
+                sample = await look(self._admin, self._reader)
+            except Exception:  # else the pages would show this sample for ever, and nobody would know why
+                log.exception("a look at %s failed", self._name)
+                await asyncio.sleep(self._seconds)
+                continue
             values = sample.values()
             if self._history_file is not None:
                 # First, so that a page has never seen a point that the next start does not know.

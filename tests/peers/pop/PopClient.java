@@ -35,10 +35,10 @@ public class PopClient {
         producer.setSendMsgTimeout(20_000);
         producer.start();
         api = producer.getDefaultMQProducerImpl().getmQClientFactory().getMQClientAPIImpl();
-        for (int i = 0; i < 8; i++) {
-            producer.send(new Message(topic, "TagA", "key" + i, ("m" + i).getBytes()));
-        }
         try {
+            for (int i = 0; i < 8; i++) {
+                producer.send(new Message(topic, "TagA", "key" + i, ("m" + i).getBytes()));
+            }
             unordered();
             ordered();
         } finally {

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from orbitmq.admin import Admin
 from orbitmq.admin.admin import BrokerAt
 from orbitmq.admin.clusters import BrokerState
 from orbitmq.admin.dead_letters.counting import DeadLetters
 from orbitmq.admin.progress import GroupSummary
+from orbitmq.console import sampling
 from orbitmq.console.reader import Reader
-from orbitmq.console.sampling import SERIES, Sample, look
+from orbitmq.console.sampling import SERIES, Sample, Sampler, look
 from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
@@ -80,3 +85,24 @@ async def test_a_name_server_that_is_down_leaves_an_error() -> None:
     assert sample.brokers == []
     assert "127.0.0.1:1" in sample.errors[0]
     assert sample.at_ms > 0
+
+
+async def test_a_look_that_fails_is_logged_and_not_the_last_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looks = iter([SystemError("a fault of the program"), Sample(7)])
+
+    async def scripted(admin: Admin, reader: Reader) -> Sample:
+        found = next(looks)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(sampling, "look", scripted)
+    admin = Admin("127.0.0.1:1")
+    sampler = Sampler(admin, Reader("127.0.0.1:1"), 0.01, name="shop")
+    running = asyncio.create_task(sampler.run())
+    async with asyncio.timeout(60):
+        assert (await sampler.first()).at_ms == 7
+    assert "a look at shop failed" in caplog.text
+    running.cancel()
