@@ -118,6 +118,7 @@ class Delivery:
         batch: list[Outgoing] = []
         added: list[bytes] = []
         lane.head, start = None, lane.head
+        lane.is_behind = False
         size = looked_at = 0
         last_taken = b""
         if start is not None:
@@ -127,6 +128,7 @@ class Delivery:
                 full = len(batch) >= most or size > BATCH_BYTES or looked_at >= MOST_LOOKED_AT
                 if full or keys.due_of(key) > now:
                     lane.head = key
+                    lane.is_behind = keys.due_of(key) <= now
                     break
                 looked_at += 1
                 pending = self._store.read_pending(value)
@@ -356,11 +358,18 @@ class Delivery:
         return again
 
     def may_claim_ahead(self, lane: Lane, now: int) -> bool:
-        """True if more is due than one batch holds: the next one may be taken while it is sent.
+        """True if more was due than one batch holds: the next one may be taken while it is sent.
 
-        Of web addresses each message is a request of its own, so that nothing is won.
+        In time, it would be a small one, and each batch costs a write to the disk. Of web addresses each
+        message is a request of its own, so that nothing is won.
         """
-        if lane.head is None or lane.failures or lane.may_be_sent or lane.target.cluster == WEBHOOK:
+        if (
+            not lane.is_behind
+            or lane.head is None
+            or lane.failures
+            or lane.may_be_sent
+            or lane.target.cluster == WEBHOOK
+        ):
             return False
         return keys.due_of(lane.head) <= now
 

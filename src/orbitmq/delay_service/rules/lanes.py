@@ -35,6 +35,8 @@ class Lane:
     """Keys up to this one may have been sent before the start."""
     busy: bool = False
     """A batch is under way."""
+    is_behind: bool = False
+    """More was due than its last batch could hold."""
     paused_until: int = 0
     failures: int = 0
     """Failures in a row."""
