@@ -1,4 +1,6 @@
-"""The delay service under kills, power cuts, and failing targets: nothing early, lost or wrongly twice.
+"""The delay service under kills, power cuts, failing targets and clocks that are set.
+
+Nothing comes early, is lost, or comes wrongly twice.
 
 A run is the outcome of its seed. Orders come through one queue; every order asks for a reply, and the replies
 say what may and what may not have been delivered.
@@ -71,14 +73,19 @@ class Run(DelayWorld):
         self.open()
 
     def episode(self, steps: int) -> None:
+        latest = self.now
         for _ in range(steps):
             self._order()
             self.now += self.chance.choice((0, 10, 100, 400))
+            if self.chance.random() < 0.05:  # somebody sets the clock
+                self.now += self.chance.choice((-600_000, -1000, 1000, 600_000))
+            latest = max(latest, self.now)
             if self.chance.random() < 0.1:
                 target = self.chance.choice(("main/a", "main/b", "events/c"))
                 self.down[target] = self.chance.choice((Result.FAILED, Result.NOT_SENT, Result.SENT))
             self._go()
         self.down.clear()
+        self.now = latest
         for _ in range(60):
             self.now += 1000
             self._go()
