@@ -48,7 +48,7 @@ class Clients:
         self._clients: dict[str, Client] = {}
         self._turn = 0
         self.on_heard: Callable[[Client], None] = lambda client: None
-        """Called at each sign of life."""
+        """Called when the settings of a client have come, and at its heartbeats."""
         self.on_gone: Callable[[Client], None] = lambda client: None
         """Called with a client that is forgotten."""
 
@@ -84,7 +84,6 @@ class Clients:
                 pb.UNRECOGNIZED_CLIENT_TYPE, "the settings of this client are not known: open Telemetry first"
             )
         client.last_heard_ms = now
-        self.on_heard(client)
         return client
 
     def remove(self, client_id: str) -> Client | None:

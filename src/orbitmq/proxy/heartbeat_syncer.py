@@ -39,7 +39,7 @@ from orbitmq.proxy.clients import Client
 from orbitmq.proxy.cluster import Cluster
 from orbitmq.proxy.errors import ProxyRefused
 from orbitmq.proxy.options import ProxySettings
-from orbitmq.proxy.remote_members import RemoteMembers
+from orbitmq.proxy.remote_members import EXPIRY_MS, RemoteMembers
 from orbitmq.proxy.subscriptions import subscription_of
 from orbitmq.proxy.wire import messaging_pb2 as pb
 
@@ -186,11 +186,17 @@ class HeartbeatSyncer:
                     await asyncio.sleep(PAUSE_SECONDS)
                     continue
                 await asyncio.sleep(LOOK_SECONDS)
+                self._forget_told()
                 for group in self.members.expire(self.now()):
                     self.on_changed(group)
         finally:
             for reader in self._readers.values():
                 reader.cancel()
+
+    def _forget_told(self) -> None:
+        """Forgets what has not been told for long: clients that came back from another address."""
+        before = self.now() - EXPIRY_MS
+        self._told = {key: told for key, told in self._told.items() if told.at_ms >= before}
 
     async def _share_queues(self) -> None:
         try:

@@ -164,6 +164,7 @@ class Service:
         if request.client_type == pb.CLIENT_TYPE_UNSPECIFIED:
             raise ProxyRefused(pb.UNRECOGNIZED_CLIENT_TYPE, "the heartbeat names no type of client")
         client = self._clients.heard(caller.client_id, self._now())
+        self._clients.on_heard(client)
         if client.topics:
             self._telemetry.on_producer(client.topics)
         return pb.HeartbeatResponse(status=OK)
