@@ -50,6 +50,8 @@ REPEAT_MS = 10_000
 MOST_UNSENT = 10_000
 """Heartbeats that wait for a broker; further ones are left out, for they are repeated."""
 HOLD_MS = 15_000
+FAREWELL_SECONDS = 5.0
+"""Time of a proxy that stops to tell of it; others forget in two minutes whom it could not name."""
 LOOK_SECONDS = 20.0
 PAUSE_SECONDS = 1.0
 
@@ -105,6 +107,11 @@ class HeartbeatSyncer:
         """The topic of all proxies."""
         return self.settings.heartbeat_syncer_topic_name
 
+    async def find_address(self) -> None:
+        """Has others know this proxy by one address from now on. Call before anything is told."""
+        if not self._ip:
+            self._ip = await own_ip(next(iter(parse_addresses(self.settings.namesrv_addr))))
+
     # What this proxy tells.
 
     def registered(self, member: LocalMember) -> None:
@@ -130,12 +137,28 @@ class HeartbeatSyncer:
         if client.group:
             self.left(grpc_member(client, client.group))
 
+    async def all_left(self) -> None:
+        """Tells that all members have gone, for `FAREWELL_SECONDS` at most; `send` has to run."""
+        try:
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                for told in list(self._told.values()):
+                    await self._unsent.put(self._said(HeartbeatType.UNREGISTER, told.member))
+                await self._unsent.join()
+        except TimeoutError:
+            log.warning("other proxies were not told of all clients that have left")
+
     def _tell(self, kind: HeartbeatType, member: LocalMember) -> None:
+        try:
+            self._unsent.put_nowait(self._said(kind, member))
+        except asyncio.QueueFull:
+            self._told.pop(member.key, None)
+
+    def _said(self, kind: HeartbeatType, member: LocalMember) -> HeartbeatSyncerData:
         consumer, is_here = member.consumer, kind is HeartbeatType.REGISTER
         channel = RemoteChannel(
             self._ip, member.remote_address, self.settings.bind_address, member.kind, member.attribute
         )
-        data = HeartbeatSyncerData(
+        return HeartbeatSyncerData(
             kind,
             member.client_id,
             member.language,
@@ -149,10 +172,6 @@ class HeartbeatSyncer:
             self._id,
             channel.to_json_text(),
         )
-        try:
-            self._unsent.put_nowait(data)
-        except asyncio.QueueFull:
-            self._told.pop(member.key, None)
 
     async def send(self) -> None:
         """Sends what is to be told, until cancelled."""
@@ -170,13 +189,13 @@ class HeartbeatSyncer:
             except (ProxyRefused, OrbitError, NetError) as error:
                 log.warning("other proxies do not hear of %s: %s", data.client_id, error)
                 self.cluster.forget_route(self.topic)
+            finally:
+                self._unsent.task_done()
 
     # What others tell.
 
     async def hear(self) -> None:
         """Reads what other proxies tell, until cancelled; makes the topic if it is missing."""
-        if not self._ip:
-            self._ip = await own_ip(next(iter(parse_addresses(self.settings.namesrv_addr))))
         try:
             while True:
                 try:

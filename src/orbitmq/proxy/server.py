@@ -173,7 +173,9 @@ class ProxyServer:
         syncer: HeartbeatSyncer | None = None
         if settings.heartbeat_syncer_topic_cluster_name:
             syncer = HeartbeatSyncer(cluster, admin, settings, now)
+            await syncer.find_address()
             clients.on_heard, clients.on_gone = syncer.client_heard, syncer.client_left
+        self._syncer = syncer
         operating = OperatorService(
             Members(admin, clients, None if syncer is None else syncer.members),
             MessageCalls(admin, clients, telemetry, sending, now),
@@ -268,8 +270,10 @@ class ProxyServer:
         await self._operators.stop_listening()
         await self.remoting.close()
         self._telemetry.reconnect_all()
-        await self._background.stop()
         await self._grpc.stop(self._settings.grpc_shutdown_time_seconds if self.front.relays else 0)
+        if self._syncer is not None:
+            await self._syncer.all_left()
+        await self._background.stop()
         await self._settling.close()
         await self.front.close()
         await self._operators.close()

@@ -58,8 +58,9 @@ class Members:
             found += [_at_brokers(one, model, filters[one.client_id]) for one in known.connection_set]
         if self._elsewhere is not None:
             ids = {one.info.client_id for one in found}
-            others = (one for one in self._elsewhere.of_group(group) if one.data.client_id not in ids)
-            found += [_at_another_proxy(one) for one in others]
+            # By id: one that came back from another address is told of twice for a while.
+            others = {one.data.client_id: one for one in self._elsewhere.of_group(group)}
+            found += [_at_another_proxy(one) for client_id, one in others.items() if client_id not in ids]
         return found
 
     async def connections(
