@@ -8,10 +8,10 @@ from orbitmq.handling.call import Call, OffLoop, Outcome, Peer, Wait
 from orbitmq.nameserver.nameserver import NameServer
 from orbitmq.nameserver.options import NamesrvSettings
 from orbitmq.protocol.bodies.route import RegisterBrokerBody, TopicRouteData
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingInfo
 from orbitmq.protocol.bodies.topic import (
     TopicConfig,
     TopicConfigAndMappingSerializeWrapper,
-    TopicQueueMappingInfo,
 )
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.remoting.command import Command

@@ -286,7 +286,7 @@ _CONTROLLER_REQUEST = "it needs a controller; its request is tested without mqad
 _AUTH = "users and access rules have tests of their own (`tests/peers`), with a broker that is guarded"
 _CONTAINER = "a process of OrbitMQ holds one broker: there is no container"
 _ROCKSDB = "OrbitMQ keeps nothing in RocksDB"
-_STATIC = "static topics are not served"
+_STATIC = "static topics have tests of their own (`tests/peers/test_static_topics.py`), with two brokers"
 _COLD = "cold reads run beside the event loop and hold nobody up, so that they need no limits per group"
 
 LEFT_OUT: dict[str, str] = {

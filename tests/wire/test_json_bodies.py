@@ -18,8 +18,6 @@ NEVER_SENT = {
     "RoleChangeNotifyEntry",
     "RollbackStats",
     "TopicQueueMappingOne",
-    "TopicQueueMappingSerializeWrapper",
-    "TopicRemappingDetailWrapper",
 }
 """Classes of steps, files and events inside Apache's processes; no request or reply carries one."""
 BODIES = {name: text for name, text in TEXTS["bodies"].items() if name not in NEVER_SENT}

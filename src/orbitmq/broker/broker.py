@@ -68,6 +68,7 @@ from orbitmq.broker.send.admission import Admission
 from orbitmq.broker.send.frames import FRAMES_BEGIN, handle_send_frames
 from orbitmq.broker.send.handlers import send_many
 from orbitmq.broker.send.tables import SendTables
+from orbitmq.broker.static_topic.serving import Serving, StaticTables
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.broker.stats.passed_over import PassedOver
 from orbitmq.broker.transaction.check_back import CheckBack
@@ -245,6 +246,7 @@ class Broker:
             table.NAME: (table.FILE, table.snapshot, table.load_text)
             for table in (
                 self.topics,
+                self.topics.static,
                 self.groups,
                 self.offsets,
                 self.delay,
@@ -306,9 +308,11 @@ class Broker:
     def drain_woken(self) -> Sequence[Signal]:
         """The signals of held calls that may go on. Cheap: asked after every turn."""
         pops, notices, lite, routes = self.held_pops, self.held_notices, self.held_lite, self.routes
-        if not (pops.woken or notices.woken or lite.woken or routes.woken):
+        static = self.topics.static
+        if not (pops.woken or notices.woken or lite.woken or routes.woken or static.woken):
             return ()
-        return pops.drain_woken() + notices.drain_woken() + lite.drain_woken() + routes.drain_notified()
+        held = pops.drain_woken() + notices.drain_woken() + lite.drain_woken()
+        return held + routes.drain_notified() + static.drain_woken()
 
     def run_pop_timers(self, now: int) -> None:
         """Stores check points that were in memory for long enough, and wakes those whose ordered queues are
@@ -356,6 +360,7 @@ class Broker:
             FastPath((ACK_BEGINS,), partial(handle_ack_frames, tables[PopAckTables]), AckMessage.CODE),
         )
         bound = handlers.bind(tables)
+        bound |= Serving(tables[StaticTables], bound).handlers()
         if self.role.is_slave:
             for request in REFUSED_BY_SLAVES:
                 bound[request.CODE] = _refuse

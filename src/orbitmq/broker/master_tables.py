@@ -17,6 +17,7 @@ from orbitmq.broker.auth.handlers import policies_of, users_of
 from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.metadata.groups import GroupTable
+from orbitmq.broker.metadata.static_mappings import StaticMappings
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.protocol.bodies.auth import AclInfo, UserInfo
 from orbitmq.protocol.bodies.group import SubscriptionGroupWrapper
@@ -25,7 +26,9 @@ from orbitmq.protocol.bodies.pop import MessageRequestModeSerializeWrapper
 from orbitmq.protocol.bodies.topic import TopicConfigAndMappingSerializeWrapper
 from orbitmq.store.timer.check_point import TimerFields
 
-FOLLOWED = frozenset({TopicTable.NAME, GroupTable.NAME, RequestModes.NAME, AuthTable.NAME})
+FOLLOWED = frozenset(
+    {TopicTable.NAME, StaticMappings.NAME, GroupTable.NAME, RequestModes.NAME, AuthTable.NAME}
+)
 """Tables of which a change is not answered before the members of the in-sync set have it."""
 
 
@@ -70,6 +73,7 @@ class MasterTables:
         makes these topics again.
         """
         broker = self._broker
+        broker.topics.static.replace(body.topic_queue_mapping_detail_map, body.mapping_data_version)
         version = broker.topics.version
         if body.data_version == version:
             return

@@ -13,7 +13,6 @@ _COLD = "cold data is read in threads beside the loop: it holds nobody up, and n
 NOT_SERVED: dict[int, str] = {
     354: _ROCKSDB,
     355: _ROCKSDB,
-    513: "static topics are not served yet",
     905: _MEMBERS,
     2001: _COLD,
     2002: _COLD,

@@ -17,6 +17,7 @@ from orbitmq.broker.pop.options import PopOptions
 from orbitmq.broker.pull.options import PullOptions
 from orbitmq.broker.role.options import RoleOptions
 from orbitmq.broker.send.options import SendOptions
+from orbitmq.broker.static_topic.options import StaticTopicOptions
 from orbitmq.broker.stats.options import MetricsOptions
 from orbitmq.options import OptionTable, Status, option
 from orbitmq.options.apache import apache_rows
@@ -37,6 +38,7 @@ class BrokerSettings(
     AdminOptions,
     ClientOptions,
     PullOptions,
+    StaticTopicOptions,
     PopOptions,
     SendOptions,
     RecallOptions,

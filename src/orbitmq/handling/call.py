@@ -95,6 +95,14 @@ class Answer:
     request: Request[Any]
 
 
+@dataclass(slots=True, frozen=True, eq=False)
+class OtherBroker:
+    """The master of another broker group answers `request`; its reply, or error, is the outcome's."""
+
+    name: str
+    request: Request[Any]
+
+
 @dataclass(slots=True, frozen=True)
 class Warm:
     """A range of the commit log is in memory, so that reading it does not stop everybody else.
@@ -107,7 +115,7 @@ class Warm:
     queue: object | None = None
 
 
-@dataclass(slots=True, frozen=True, eq=False)
+@dataclass(slots=True, frozen=True, eq=False, weakref_slot=True)
 class Signal:
     """The rules themselves say when, by naming this very object."""
 
@@ -130,7 +138,7 @@ class OffLoop:
     """True if it keeps a large body in memory: a peer may have few of these under way."""
 
 
-Condition: TypeAlias = DataAt | Durable | Saved | Answer | Warm | Signal | Pause | OffLoop
+Condition: TypeAlias = DataAt | Durable | Saved | Answer | OtherBroker | Warm | Signal | Pause | OffLoop
 
 
 @dataclass(slots=True)
@@ -140,7 +148,7 @@ class Outcome:
     timed_out: bool
     answers: dict[Answer, Command] = field(default_factory=dict)
     value: Any = None
-    """The result of work off the loop."""
+    """The result of work off the loop; another broker's reply."""
     error: Exception | None = None
     """The reason why there is none."""
 

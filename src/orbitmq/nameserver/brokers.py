@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orbitmq.protocol.bodies.route import MASTER_ID, BrokerData
-from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingInfo
+from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.requests.ha import NotifyMinBrokerIdChange
 

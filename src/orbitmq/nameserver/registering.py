@@ -13,7 +13,8 @@ from typing import Any
 from orbitmq.handling.call import READ_ON_LOOP_BYTES, Call
 from orbitmq.nameserver.brokers import Registration
 from orbitmq.protocol.bodies.registration import decode_compressed
-from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingInfo
+from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BodyTooLong, Malformed, MalformedJson, Refused

@@ -33,7 +33,8 @@ from orbitmq.nameserver.limits import (
     check_name,
 )
 from orbitmq.protocol.bodies.route import MASTER_ID, ClusterInfo, QueueData, TopicRouteData
-from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingInfo
+from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.codes import PERM_READ, PERM_WRITE
 from orbitmq.protocol.errors import Malformed

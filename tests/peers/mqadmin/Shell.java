@@ -103,6 +103,13 @@ public final class Shell {
             case "@heard":
                 heard(words.get(1), Integer.parseInt(words.get(2)), Integer.parseInt(words.get(3)));
                 break;
+            case "@fill":
+                fill(namesrv, words.get(1), words.get(2), Integer.parseInt(words.get(3)));
+                break;
+            case "@refresh":
+                CONSUMERS.get(words.get(1)).getDefaultMQPushConsumerImpl().getmQClientFactory()
+                    .updateTopicRouteInfoFromNameServer(words.get(2));
+                break;
             case "@leave":
                 CONSUMERS.remove(words.get(1)).shutdown();
                 break;
@@ -211,11 +218,43 @@ public final class Shell {
 
     private static String note(List<String> heard, MessageExt message) {
         String body = new String(message.getBody(), StandardCharsets.UTF_8);
-        heard.add(System.currentTimeMillis() + " " + body + " " + message.getReconsumeTimes() + " " + message.getTopic());
+        heard.add(System.currentTimeMillis() + " " + body + " " + message.getReconsumeTimes() + " " + message.getTopic()
+            + " " + message.getBrokerName() + " " + message.getQueueId() + " " + message.getQueueOffset());
         return body;
     }
 
-    /** Prints what a consumer has heard (ms, body, reconsume times, topic), once it is so much or the time is over. */
+    /** Sends messages to each queue that the route of now has; prints its broker's name, its number, its range. */
+    private static void fill(String namesrv, String group, String topic, int count) throws Exception {
+        DefaultMQProducer producer = PRODUCERS.get(group);
+        if (producer == null) {
+            producer = patient(new DefaultMQProducer(group), namesrv);
+            producer.start();
+            PRODUCERS.put(group, producer);
+        }
+        producer.getDefaultMQProducerImpl().getmQClientFactory().updateTopicRouteInfoFromNameServer(topic);
+        List<MessageQueue> queues = producer.fetchPublishMessageQueues(topic);
+        queues.sort(java.util.Comparator.naturalOrder());
+        for (MessageQueue queue : queues) {
+            List<Message> batch = new ArrayList<>();
+            for (int i = 0; i < count; i++) {
+                Message message = new Message(topic, (queue.getQueueId() + "-" + i).getBytes(StandardCharsets.UTF_8));
+                SendResult result = producer.send(message, queue);
+                if (result.getMessageQueue().getQueueId() != queue.getQueueId()) {
+                    throw new IllegalStateException(result.toString());
+                }
+                batch.add(new Message(topic, (queue.getQueueId() + "-batch").getBytes(StandardCharsets.UTF_8)));
+            }
+            long end = producer.send(batch, queue).getQueueOffset() + count;
+            for (int i = 0; i < 100 && producer.maxOffset(queue) < end; i++) {
+                Thread.sleep(50); // Apache's brokers show a message a moment after its answer.
+            }
+            System.out.println(queue.getBrokerName() + " " + queue.getQueueId() + " " + producer.minOffset(queue) + " "
+                + producer.maxOffset(queue) + " " + producer.searchOffset(queue, 1)
+                + " " + producer.searchOffset(queue, System.currentTimeMillis() + 1000) + " " + producer.earliestMsgStoreTime(queue));
+        }
+    }
+
+    /** Prints what a consumer has heard (ms, body, reconsume times, topic, place), once it is so much or the time is over. */
     private static void heard(String group, int count, int limitMillis) throws Exception {
         List<String> heard = HEARD.get(group);
         long deadline = System.currentTimeMillis() + limitMillis;

@@ -9,6 +9,7 @@ import pytest
 
 from orbitmq.broker.master_tables import MasterProgress, MasterTables
 from orbitmq.broker.metadata.deletions import Deletions
+from orbitmq.broker.metadata.static_mappings import StaticMappings
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.offset import ConsumerOffsetSerializeWrapper
@@ -26,6 +27,7 @@ class Topics:
     def __init__(self) -> None:
         self.by_name = {"A", "B"}
         self.version = DataVersion(1, 3, NOW)
+        self.static = StaticMappings("broker-a", DirtyTables(), NOW)
 
     def replace(self, text: str) -> None:
         body = TopicConfigAndMappingSerializeWrapper.from_json(text)

@@ -6,7 +6,8 @@ import pytest
 
 from orbitmq.nameserver import kv, limits, routes
 from orbitmq.protocol.bodies.route import QueueData, TopicRouteData
-from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingInfo
+from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.requests.route import DeleteKvConfig, PutKvConfig, RegisterTopicInNamesrv
 from tests.kit.nameserver_story import Broker, Story, refused
 

@@ -7,7 +7,8 @@ import zlib
 import pytest
 
 from orbitmq.nameserver.routes import LIVE_MS
-from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingInfo
+from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.requests.ha import BrokerHeartbeat
 from orbitmq.protocol.requests.route import (

@@ -24,6 +24,7 @@ from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.handling.saving import after_saving
 from orbitmq.protocol.bodies.group import GroupList
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.static_topic import WrongMapping
 from orbitmq.protocol.bodies.stats import TopicOffset, TopicStatsTable, pack_ends
 from orbitmq.protocol.bodies.topic import (
     TopicConfig,
@@ -45,6 +46,7 @@ from orbitmq.protocol.requests.topic import (
     GetTopicStatsInfo,
     QueryTopicConsumeByWho,
     TopicStatsReply,
+    UpdateAndCreateStaticTopic,
     UpdateAndCreateTopic,
     UpdateAndCreateTopicList,
 )
@@ -74,8 +76,14 @@ class TopicTables:
 @handlers(UpdateAndCreateTopic)
 def update_and_create_topic(tables: TopicTables, call: Call[UpdateAndCreateTopic], now: int) -> Result:
     """Makes a topic or changes it."""
-    request = call.request
-    wanted = TopicConfig(
+    wanted = _wanted(call.request)
+    _check(tables, wanted)
+    tables.topics.update(wanted, now)
+    return after_saving(tables.dirty_tables, Void(), now, tables.topics.NAME)
+
+
+def _wanted(request: UpdateAndCreateTopic | UpdateAndCreateStaticTopic) -> TopicConfig:
+    return TopicConfig(
         topic_name=request.topic,
         read_queue_nums=request.read_queue_nums,
         write_queue_nums=request.write_queue_nums,
@@ -85,9 +93,24 @@ def update_and_create_topic(tables: TopicTables, call: Call[UpdateAndCreateTopic
         order=request.order,
         attributes=parse_attributes(request.attributes),
     )
+
+
+@handlers(UpdateAndCreateStaticTopic)
+def update_and_create_static_topic(
+    tables: TopicTables, call: Call[UpdateAndCreateStaticTopic], now: int
+) -> Result:
+    """Makes a static topic, or moves its queues: the config and the mapping change together."""
+    request, topics = call.request, tables.topics
+    wanted = _wanted(request)
     _check(tables, wanted)
-    tables.topics.update(wanted, now)
-    return after_saving(tables.dirty_tables, Void(), now, tables.topics.NAME)
+    try:
+        if request.body is None or request.body.topic != request.topic:
+            raise WrongMapping("The request has no mapping of its topic")
+        mapping = topics.static.accepted(request.body, force=request.force is True)
+    except WrongMapping as error:
+        raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
+    topics.update(wanted, now, mapping)
+    return after_saving(tables.dirty_tables, Void(), now, topics.NAME, topics.static.NAME)
 
 
 CONFIGS_PER_TURN = 500
@@ -183,7 +206,8 @@ def _delete(tables: TopicTables, topic: str, now: int) -> None:
 
 
 def _after_saving_deletions(tables: TopicTables, now: int) -> Result:
-    names_of_tables = (tables.topics.NAME, tables.offsets.NAME, tables.deletions.NAME)
+    topics = tables.topics
+    names_of_tables = (topics.NAME, topics.static.NAME, tables.offsets.NAME, tables.deletions.NAME)
     return after_saving(tables.dirty_tables, Void(), now, *names_of_tables)
 
 
@@ -222,7 +246,9 @@ def _all_topics(tables: TopicTables, request: GetAllTopicConfig) -> Generator[No
         tables.settings.split_metadata_size if tables.settings.enable_split_metadata else None,
     )
     wrapper = TopicConfigAndMappingSerializeWrapper(
-        data_version=topics.version, mapping_data_version=topics.version
+        data_version=topics.version,
+        topic_queue_mapping_detail_map=topics.static.details(found),
+        mapping_data_version=topics.static.version,
     )
     text = with_items(wrapper.to_json_text(), "topicConfigTable", topics.wire_texts(found))
     return Blob(body=text.encode(), extra={"totalTopicNum": str(len(topics.by_name))})
@@ -230,7 +256,7 @@ def _all_topics(tables: TopicTables, request: GetAllTopicConfig) -> Generator[No
 
 @handlers(GetTopicConfig)
 def get_topic_config(tables: TopicTables, call: Call[GetTopicConfig], now: int) -> Reply:
-    """The config of one topic."""
+    """The config of one topic; its mapping as well for who asks for logical queues."""
     name = call.request.topic
     config = tables.topics.get(name)
     if config is None:
@@ -245,6 +271,7 @@ def get_topic_config(tables: TopicTables, call: Call[GetTopicConfig], now: int) 
             topic_sys_flag=config.topic_sys_flag,
             order=config.order,
             attributes=config.attributes,
+            mapping_detail=tables.topics.static.by_topic.get(name) if call.request.logical else None,
         )
     )
 

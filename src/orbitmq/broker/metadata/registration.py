@@ -103,7 +103,9 @@ def _request(
             for name, config in configs.items()
         ]
     # Put together from texts that are kept: it is sent twice a minute and rarely changes.
-    wrapper = TopicConfigAndMappingSerializeWrapper(data_version=topics.version.copy())
+    wrapper = TopicConfigAndMappingSerializeWrapper(
+        data_version=topics.version.copy(), topic_queue_mapping_info_map=topics.static.infos(names)
+    )
     body = with_items(RegisterBrokerBody(wrapper).to_json_text(), "topicConfigTable", texts)
     return RegisterBroker(
         broker_name=identity.name,

@@ -21,7 +21,9 @@ from orbitmq.broker.metadata.snapshots import (
     map_text,
     on_wire,
 )
+from orbitmq.broker.metadata.static_mappings import StaticMappings
 from orbitmq.handling.dirty_tables import DirtyTables
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingDetail
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE, ResponseCode
@@ -58,6 +60,8 @@ class TopicTable:
         self, identity: BrokerIdentity, settings: TopicOptions, dirty_tables: DirtyTables, now: int
     ) -> None:
         self.by_name: dict[str, TopicConfig] = {}
+        self.static = StaticMappings(identity.name, dirty_tables, now)
+        """The mappings of those topics that are static."""
         self.version = DataVersion(timestamp=now)
         self.state_version = 0
         """The epoch of this master, 0 without a controller: part of each version from then on."""
@@ -91,13 +95,15 @@ class TopicTable:
 
     def delete(self, topic: str, now: int) -> bool:
         """Removes a topic; False if there was none."""
+        self.static.delete(topic, now)
         if self.by_name.pop(topic, None) is None:
             return False
         self._note(topic, now)
         return True
 
-    def update(self, wanted: TopicConfig, now: int) -> bool:
-        """Applies an administrator's config, whose attributes are signed (see `attributes.alter`).
+    def update(self, wanted: TopicConfig, now: int, mapping: TopicQueueMappingDetail | None = None) -> bool:
+        """Applies an administrator's config, whose attributes are signed (see `attributes.alter`), and for a
+        static topic its mapping.
 
         False if the topic was so already: then there is no new version. Raises Refused.
         """
@@ -114,7 +120,9 @@ class TopicTable:
             order=wanted.order,
             attributes=attributes,
         )
-        if current is not None and not signed and config == current:
+        if mapping is not None:
+            self.static.put(mapping, now)
+        elif current is not None and not signed and config == current:
             return False
         self.put(config, now)
         return True

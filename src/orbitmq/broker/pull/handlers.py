@@ -444,6 +444,8 @@ class PullFastPath:
         tables = self._tables
         if request.consumer_group not in tables.groups.by_name:
             return None  # it is made on the way, and others have to be notified of it
+        if request.topic in tables.topics.static.by_topic:
+            return None
         try:
             _check_role(tables)
             group = _check_group(tables, request, now)

@@ -34,7 +34,12 @@ class OpenQueues(dict[str, int]):
         topic = self._topics.by_name.get(name)
         if topic is None:
             return 0  # not kept: a client may name any number of topics that do not exist
-        is_open = topic.perm & PERM_WRITE and name not in NO_SEND_TOPICS and not name.startswith(OF_COPIES)
+        is_open = (
+            topic.perm & PERM_WRITE
+            and name not in NO_SEND_TOPICS
+            and not name.startswith(OF_COPIES)
+            and name not in self._topics.static.by_topic
+        )
         queues = self[name] = queue_count(topic) if is_open else 0
         return queues
 

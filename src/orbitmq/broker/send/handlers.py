@@ -98,6 +98,10 @@ def _result(tables: SendTables, incoming: Incoming, stored: Appended, now: int) 
         transaction_id=incoming.unique_id,
         extra=extra_fields(tables),
     )
+    if incoming.led is not None:
+        reply.queue_id = incoming.led.global_id
+        if message.topic in tables.topics.static.by_topic:
+            reply.queue_offset = incoming.led.static_offset(stored.queue_offset)
     if message.topic == TIMER_TOPIC:
         reply.recall_handle = recall_handle(message, tables.identity.name, incoming.unique_id)
     conditions: list[Condition] = []

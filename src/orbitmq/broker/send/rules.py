@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from orbitmq.broker.auth.permissions import PUB, SUB
 from orbitmq.broker.auth.records import user_of
 from orbitmq.broker.copied_properties import MAX_COPIED_PROPERTIES_BYTES
+from orbitmq.broker.metadata.static_mappings import LedQueue
 from orbitmq.broker.retry.rules import retry_limit
 from orbitmq.broker.role.blind import refused_while_blind
 from orbitmq.broker.send.admission import OF_COPIES
@@ -55,6 +56,8 @@ class Incoming:
     """The topic is new: a crash before it is in its file would lose it, and the way to the message."""
     queue_id: int
     """The queue of the reply: the one the message is for, though it may have to wait in another one."""
+    led: LedQueue | None = None
+    """The logical queue of a static topic: the reply names it, in place of the physical one."""
 
 
 def accept(tables: SendTables, call: Call[AnySend], own: bytes, now: int) -> Incoming:
@@ -64,13 +67,19 @@ def accept(tables: SendTables, call: Call[AnySend], own: bytes, now: int) -> Inc
     """
     request = call.request
     name, queue_id = request.topic, request.queue_id
+    led = tables.topics.static.led_queue(name, queue_id)
+    if led is not None:
+        queue_id = led.item.queue_id
     topic = tables.admission.admit_send(name, queue_id, lambda: _make_topic(tables, request, now), now)
     if queue_id < 0:
         tables.next_queue += 1
         queue_id = tables.next_queue % max(1, topic.write_queue_nums)
     if request.batch or isinstance(request, SendBatchMessage):
-        return _accept_batch(tables, call, queue_id, fixed_parts(tables).batch_properties)
-    return _accept_one(tables, call, queue_id, own, now)
+        incoming = _accept_batch(tables, call, queue_id, fixed_parts(tables).batch_properties)
+    else:
+        incoming = _accept_one(tables, call, queue_id, own, now)
+    incoming.led = led
+    return incoming
 
 
 def _make_topic(tables: SendTables, request: AnySend, now: int) -> TopicConfig:

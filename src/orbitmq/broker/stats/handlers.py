@@ -131,8 +131,10 @@ def _add_queues(
 ) -> None:
     """Adds the rows of a topic's queues, for `_store_times` to complete."""
     topic, store = config.topic_name, tables.store
+    # Who puts the stretches of a static topic together has to know on which of them a group has no offset.
+    without = -1 if topic in tables.topics.static.by_topic and not remembered_pull else 0
     for queue_id in range(config.read_queue_nums):
-        offset = max(0, tables.offsets.get(group, topic, queue_id))
+        offset = max(without, tables.offsets.get(group, topic, queue_id))
         pulled = max(0, tables.offsets.pulled(group, topic, queue_id))
         stats.offset_table[MessageQueue(topic, tables.identity.name, queue_id)] = OffsetWrapper(
             broker_offset=max(0, store.max_offset(topic, queue_id)),

@@ -13,11 +13,11 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 
 from orbitmq.protocol.bodies.route import RegisterBrokerBody
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingInfo
 from orbitmq.protocol.bodies.topic import (
     TopicConfig,
     TopicConfigAndMappingSerializeWrapper,
     TopicFilterType,
-    TopicQueueMappingInfo,
 )
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.errors import Malformed

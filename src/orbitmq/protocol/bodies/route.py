@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from orbitmq.protocol.bodies.topic import TopicConfigAndMappingSerializeWrapper, TopicQueueMappingInfo
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingInfo
+from orbitmq.protocol.bodies.topic import TopicConfigAndMappingSerializeWrapper
 from orbitmq.protocol.schema.json_body import JsonBody, Long
 
 

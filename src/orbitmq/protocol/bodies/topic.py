@@ -1,10 +1,11 @@
-"""Topics: their configuration, tables of it, static mappings of logical queues, lists of names."""
+"""Topics: their configuration, tables of it, lists of names."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingDetail, TopicQueueMappingInfo
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.schema.json_body import JsonBody, Long
 
@@ -43,41 +44,6 @@ class TopicConfigSerializeWrapper(JsonBody):
 
 
 @dataclass(slots=True)
-class LogicQueueMappingItem(JsonBody):
-    """A stretch of a logical queue's offsets and the physical queue that holds it."""
-
-    gen: int = 0
-    queue_id: int = 0
-    bname: str = ""
-    logic_offset: Long = 0
-    start_offset: Long = 0
-    end_offset: Long = -1
-    """-1: open."""
-    time_of_start: Long = -1
-    time_of_end: Long = -1
-
-
-@dataclass(slots=True)
-class TopicQueueMappingInfo(JsonBody):
-    """Queues of a static topic that a broker leads: `curr_id_map` is global id -> physical id."""
-
-    topic: str = ""
-    scope: str = "__global__"
-    total_queues: int = 0
-    bname: str = ""
-    epoch: Long = 0
-    dirty: bool = False
-    curr_id_map: dict[int, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class TopicQueueMappingDetail(TopicQueueMappingInfo):
-    """The same with the history of each queue hosted by the broker."""
-
-    hosted_queues: dict[int, list[LogicQueueMappingItem]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class TopicConfigAndQueueMapping(TopicConfig):
     """A topic with its static mapping, which is there only for static topics."""
 
@@ -94,6 +60,20 @@ class TopicConfigAndMappingSerializeWrapper(TopicConfigSerializeWrapper):
     topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] = field(default_factory=dict)
     topic_queue_mapping_detail_map: dict[str, TopicQueueMappingDetail] = field(default_factory=dict)
     mapping_data_version: DataVersion = field(default_factory=DataVersion)
+
+
+@dataclass(slots=True)
+class TopicRemappingDetailWrapper(JsonBody):
+    """A plan of a static topic's mappings, as `mqadmin` keeps it in a file."""
+
+    topic: str | None = None
+    type: str | None = None
+    """`CREATE_OR_UPDATE` or `REMAPPING`."""
+    epoch: Long = 0
+    broker_config_map: dict[str, TopicConfigAndQueueMapping] = field(default_factory=dict)
+    """Broker name -> its part of the topic."""
+    broker_to_map_in: list[str] = field(default_factory=list)
+    broker_to_map_out: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

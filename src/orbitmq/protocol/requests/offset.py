@@ -1,6 +1,7 @@
 """Offsets: of queues, of groups, resetting and cloning them.
 
-Proxies need the broker's name in what clients ask; brokers do not read it.
+Proxies need the broker's name in what clients ask; brokers do not read it. `logical` is false where the queue
+of a static topic is the physical one of that number, as brokers ask each other.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class QueryConsumerOffset(Request[ConsumerOffset]):
     queue_id: int
     set_zero_if_not_found: bool | None = None
     broker_name: str | None = wire("bname", default=None)
+    logical: bool | None = wire("lo", default=None)
 
 
 @request(15, queue=RequestQueue.UNLIMITED)
@@ -57,6 +59,7 @@ class UpdateConsumerOffset(Request[Void]):
     queue_id: int
     commit_offset: Long
     broker_name: str | None = wire("bname", default=None)
+    logical: bool | None = wire("lo", default=None)
 
 
 @request(29)
@@ -69,6 +72,7 @@ class SearchOffsetByTimestamp(Request[OffsetReply]):
     boundary_type: str | None = None
     """`lower` (the default) or `upper`: which of several messages with one time."""
     broker_name: str | None = wire("bname", default=None)
+    logical: bool | None = wire("lo", default=None)
 
 
 @request(30)
@@ -79,6 +83,7 @@ class GetMaxOffset(Request[OffsetReply]):
     queue_id: int
     committed: bool = True
     broker_name: str | None = wire("bname", default=None)
+    logical: bool | None = wire("lo", default=None)
 
 
 @request(31)
@@ -88,6 +93,7 @@ class GetMinOffset(Request[OffsetReply]):
     topic: str
     queue_id: int
     broker_name: str | None = wire("bname", default=None)
+    logical: bool | None = wire("lo", default=None)
 
 
 class StoretimeReply(Reply):
@@ -102,6 +108,8 @@ class GetEarliestMsgStoretime(Request[StoretimeReply]):
 
     topic: str
     queue_id: int
+    broker_name: str | None = wire("bname", default=None)
+    logical: bool | None = wire("lo", default=None)
 
 
 @request(43)

@@ -46,6 +46,8 @@ class _Pull(Request[PullReply]):
     request_source: int | None = None
     proxy_froward_client_id: str | None = None
     broker_name: str | None = wire("bname", default=None)
+    logical: bool | None = wire("lo", default=None)
+    """False: the queue of a static topic is the physical one of that number."""
     bulk: bool | None = wire("orbitmqBulk", default=None)
     """For who reads whole topics: answers are limited by bytes alone. OrbitMQ's own; others pass it over."""
 

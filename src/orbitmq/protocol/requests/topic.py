@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.protocol.bodies.group import GroupList
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingDetail
 from orbitmq.protocol.bodies.stats import QueryConsumeQueueResponseBody, TopicStatsTable
 from orbitmq.protocol.bodies.topic import (
     CreateTopicListRequestBody,
@@ -10,7 +11,6 @@ from orbitmq.protocol.bodies.topic import (
     TopicConfigAndMappingSerializeWrapper,
     TopicConfigAndQueueMapping,
     TopicList,
-    TopicQueueMappingDetail,
 )
 from orbitmq.protocol.schema.declare import (
     MAX_LIST_BYTES,
@@ -133,6 +133,8 @@ class GetTopicConfig(Request[JsonReply[TopicConfigAndQueueMapping]]):
     """The configuration of a topic."""
 
     topic: str
+    logical: bool | None = wire("lo", default=None)
+    """True: with the mapping of a static topic."""
 
 
 @request(513)

@@ -29,6 +29,7 @@ from orbitmq.protocol.records.ids import UniqueIds, pack_host
 from orbitmq.server.errors import CannotListen
 from orbitmq.server.lifecycle.broker_tables import load_tables
 from orbitmq.server.lifecycle.clock import Clock
+from orbitmq.server.lifecycle.other_brokers import OtherBrokers
 from orbitmq.server.lifecycle.private_folder import make_private
 from orbitmq.server.lifecycle.routes import RouteAsker
 from orbitmq.server.lifecycle.turn_end import TurnEnd
@@ -261,12 +262,14 @@ class BrokerServer:
             gate=broker.gate,
             latency=self._reports.latency,
             tls=self._tls,
+            ask_broker=self._other_brokers.ask,
         )
 
     def _make_parts(self, files: dict[str, TableFile]) -> None:
         """Makes the parts of a turn and of a role, before any peer connects."""
         broker, settings, threads, now = self.broker, self.settings, self._threads, self._clock.now
         ssl, name_servers = client_context(settings), self._name_servers()
+        self._other_brokers = OtherBrokers(settings, name_servers, ssl=ssl)
         self.turns = self._make_turns()
         self._registrar = Registrar(
             broker.identity, broker.settings, broker.topics, broker.role, name_servers, now, ssl=ssl
@@ -514,6 +517,7 @@ class BrokerServer:
         await self._roles.until_slaves_are_level(LEVEL_SECONDS)
         await self._end_replication()
         await self._route_asker.close()
+        await self._other_brokers.close()
         await self._table_writer.save_all()
         log_end = self.store.max_physical
         await self._close_store()

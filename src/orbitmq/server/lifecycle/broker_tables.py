@@ -9,6 +9,7 @@ from pathlib import Path
 
 from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.broker import Broker
+from orbitmq.broker.metadata.static_mappings import StaticMappings
 from orbitmq.broker.offset.offsets import LMQ_FILE, PLAIN_FILE
 from orbitmq.server.lifecycle.auth_file import load_auth
 from orbitmq.server.tasks.table_writer import TableFile, load_table
@@ -27,10 +28,13 @@ def load_tables(broker: Broker) -> dict[str, TableFile]:
             files[name] = load_auth(settings, config, broker.auth)
             continue
         path = config / file_name
-        if name == broker.deletions.NAME:
+        if name in (broker.deletions.NAME, StaticMappings.NAME):
             load_table(path, load_text)
-            # The next start looks for the last record of the log of then.
-            files[name] = TableFile(path, _after_flush(store, snapshot), is_ours=False)  # most have none
+            # The next start looks for the last record of the log of then, where a topic was deleted.
+            is_ahead = name == broker.deletions.NAME
+            files[name] = TableFile(  # most have none
+                path, _after_flush(store, snapshot) if is_ahead else snapshot, is_ours=False
+            )
             continue
         found = load_table(path, load_text)
         if not found and file_name == LMQ_FILE:

@@ -20,6 +20,7 @@ from orbitmq.handling.call import (
     Durable,
     FastPath,
     OffLoop,
+    OtherBroker,
     Outcome,
     Pause,
     Peer,
@@ -50,11 +51,11 @@ LAST_VERSION_WITHOUT_GO_AWAY = 475
 NOTICED_MS = 1
 """Requests that are younger are never too old."""
 
-_CHECKED_AGAIN = (DataAt, Signal, Warm, OffLoop)
+_CHECKED_AGAIN = (DataAt, Signal, Warm, OffLoop, OtherBroker)
 """Conditions that a peer's right has to outlive: what it reads comes after them. An answer that waits for the
 disk alone reports work that is done."""
 
-_TURNS = (Pause, OffLoop)
+_TURNS = (Pause, OffLoop, OtherBroker)
 """Conditions after which a call continues in a turn of its own: other calls may wait for its effects."""
 
 ManyHandler = Callable[[list[Command], Peer, int], Sequence["Result | Exception | bytes"]]

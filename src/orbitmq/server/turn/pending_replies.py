@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable, Container, Iterable
+from functools import partial
 from typing import TypeAlias
 
 from orbitmq.handling.call import (
@@ -14,6 +15,7 @@ from orbitmq.handling.call import (
     DataAt,
     Durable,
     OffLoop,
+    OtherBroker,
     Outcome,
     Pause,
     Saved,
@@ -21,6 +23,7 @@ from orbitmq.handling.call import (
     Wait,
     Warm,
 )
+from orbitmq.net.errors import NoNameServer
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import Command
@@ -44,6 +47,17 @@ STEP_MS = 50
 LONG_MS = 1_000
 WAKES_PER_ROUND = 256
 """Calls that one arrival wakes before others have their turn; each of them reads and answers."""
+
+
+AskBroker: TypeAlias = Callable[[OtherBroker, int, Callable[[object, Exception | None], None]], None]
+"""Asks another broker, for so many ms at most; calls back with its reply or the error."""
+
+
+def ask_nobody(
+    condition: OtherBroker, timeout_ms: int, then: Callable[[object, Exception | None], None]
+) -> None:
+    """Finds no other broker: of a server without name servers."""
+    then(None, NoNameServer([]))
 
 
 class PendingReply:
@@ -131,7 +145,7 @@ class PendingReplies:
     `ask(answer, then)` sends a request to a peer and calls `then` with the answer, or None if there is none;
     `warm(condition, then)` brings a range of the log into memory off the loop. `max_polls()` limits the long
     polls of all peers; beyond it one is answered at once, as if its time were over. `off_loop` does work in
-    threads.
+    threads, `ask_broker` asks the masters of other groups.
     """
 
     def __init__(
@@ -141,6 +155,7 @@ class PendingReplies:
         warm: Callable[[Warm, Callable[[], None]], None],
         max_polls: Callable[[], float] = lambda: math.inf,
         off_loop: OffLoopRunner | None = None,
+        ask_broker: AskBroker = ask_nobody,
     ) -> None:
         self._now = now
         self._ask = ask
@@ -148,6 +163,7 @@ class PendingReplies:
         self._max_polls = max_polls
         self._loop = asyncio.get_running_loop()
         self._off_loop = off_loop or OffLoopRunner(None)
+        self._ask_broker = ask_broker
         self._working: dict[int, int] = {}
         """Number of pieces of work under way for a connection."""
         self._queued: dict[int, deque[tuple[PendingReply, OffLoop]]] = {}
@@ -251,6 +267,9 @@ class PendingReplies:
             case Answer():
                 left_ms = max(1, waiting.wait.deadline - self._now())
                 self._ask(condition, left_ms, lambda command: self._answered(waiting, condition, command))
+            case OtherBroker():
+                left_ms = max(1, waiting.wait.deadline - self._now())
+                self._ask_broker(condition, left_ms, partial(self._heard, waiting))
             case Warm():
                 self._warm(condition, lambda: self._met(waiting))
             case Signal():
@@ -275,12 +294,8 @@ class PendingReplies:
             self._queued.setdefault(connection_id, deque()).append((waiting, condition))
 
     def _start_work(self, waiting: PendingReply, condition: OffLoop) -> None:
-        def ended(value: object, error: Exception | None) -> None:
-            waiting.value, waiting.error = value, error
-            self._met(waiting)
-
         self._working[waiting.connection_id] = self._working.get(waiting.connection_id, 0) + 1
-        waiting.abandon = self._off_loop.start(condition.work, ended)
+        waiting.abandon = self._off_loop.start(condition.work, partial(self._heard, waiting))
 
     def _stop_work(self, waiting: PendingReply, abandon: Callable[[], None]) -> None:
         abandon()
@@ -305,6 +320,10 @@ class PendingReplies:
     def _answered(self, waiting: PendingReply, condition: Answer, command: Command | None) -> None:
         if command is not None:
             waiting.answers[condition] = command
+        self._met(waiting)
+
+    def _heard(self, waiting: PendingReply, value: object, error: Exception | None) -> None:
+        waiting.value, waiting.error = value, error
         self._met(waiting)
 
     def _met(self, waiting: PendingReply) -> None:

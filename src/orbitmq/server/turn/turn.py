@@ -19,7 +19,7 @@ from orbitmq.server.turn.guard import Gate, Guard
 from orbitmq.server.turn.latency import RpcLatency, TurnLatency
 from orbitmq.server.turn.listener import Listener
 from orbitmq.server.turn.off_loop import OffLoopRunner
-from orbitmq.server.turn.pending_replies import PendingReplies
+from orbitmq.server.turn.pending_replies import AskBroker, PendingReplies, ask_nobody
 
 if TYPE_CHECKING:
     from orbitmq.protocol.schema.declare import Request
@@ -47,8 +47,9 @@ class Turns:
         latency: RpcLatency | None = None,
         executor: Executor | None = None,
         tls: Contexts | None = None,
+        ask_broker: AskBroker = ask_nobody,
     ) -> None:
-        self.waits = PendingReplies(now, self._ask, warm, max_polls, OffLoopRunner(executor))
+        self.waits = PendingReplies(now, self._ask, warm, max_polls, OffLoopRunner(executor), ask_broker)
         self.dispatcher = Dispatcher(
             REQUESTS,
             handlers,

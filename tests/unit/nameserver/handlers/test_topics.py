@@ -7,7 +7,8 @@ import json
 import pytest
 
 from orbitmq.protocol.bodies.route import QueueData, TopicRouteData
-from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingInfo
+from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.requests.route import (
     AddWritePermOfBroker,
     DeleteTopicInNamesrv,

@@ -4,11 +4,11 @@ import pytest
 
 from orbitmq.protocol.bodies.registration import decode_compressed
 from orbitmq.protocol.bodies.route import RegisterBrokerBody
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingInfo
 from orbitmq.protocol.bodies.topic import (
     TopicConfig,
     TopicConfigAndMappingSerializeWrapper,
     TopicFilterType,
-    TopicQueueMappingInfo,
 )
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.errors import Malformed

@@ -1,0 +1,228 @@
+"""Requests for a logical queue, each as requests for the physical queues of its stretches.
+
+A rule gets the queue's stretches and the request. It yields a stretch with a request for its physical queue,
+is sent the reply, and returns the reply for the logical queue. It does not know which broker answers.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from orbitmq.protocol.bodies.static_topic import LogicQueueMappingItem, item_at, item_behind, placed
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.requests.offset import (
+    ConsumerOffset,
+    GetEarliestMsgStoretime,
+    GetMaxOffset,
+    GetMinOffset,
+    OffsetReply,
+    QueryConsumerOffset,
+    SearchOffsetByTimestamp,
+    StoretimeReply,
+    UpdateConsumerOffset,
+)
+from orbitmq.protocol.requests.pull import (
+    COMMITS_OFFSET,
+    MAY_BE_HELD,
+    LitePullMessage,
+    PullMessage,
+    PullReply,
+)
+from orbitmq.protocol.schema.declare import Reply, Request
+from orbitmq.protocol.schema.json_body import LONG_MAX
+
+AnyPull: TypeAlias = PullMessage | LitePullMessage
+RequestT = TypeVar("RequestT", bound=Request[Any])
+
+
+class Step(NamedTuple):
+    """A request for the physical queue of a stretch."""
+
+    item: LogicQueueMappingItem
+    request: Request[Any]
+
+
+class Rest(NamedTuple):
+    """A moment to pass before the reply: the client would ask again at once."""
+
+
+Work: TypeAlias = Generator[Step | Rest, Any, Reply]
+Rule: TypeAlias = Callable[[Sequence[LogicQueueMappingItem], Any], Work]
+
+
+def _physical(request: RequestT, item: LogicQueueMappingItem, **changes: Any) -> Step:
+    """The request for the queue of a stretch; whoever gets it does not translate it once more."""
+    changed = copy.copy(request)
+    for name, value in (
+        ("queue_id", item.queue_id),
+        ("broker_name", item.bname),
+        ("logical", False),
+        *changes.items(),
+    ):
+        setattr(changed, name, value)
+    return Step(item, changed)
+
+
+def _at(items: Sequence[LogicQueueMappingItem], offset: int) -> LogicQueueMappingItem:
+    item = item_at(items, offset)
+    if item is None:
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR, "the logical queue is being moved: its offsets are not decided yet"
+        )
+    return item
+
+
+def pull(items: Sequence[LogicQueueMappingItem], request: AnyPull) -> Work:
+    """Messages of the stretch that holds the offset; at its end the client is sent to the next one."""
+    item, offset = _at(items, request.queue_offset), request.queue_offset
+    following = item_behind(items, item)
+    most = request.max_msg_nums
+    if following is not None:
+        most = max(1, min(most, following.logic_offset - offset))
+    flags = request.sys_flag
+    # A client commits by a request of its own as well: that one finds the stretch of an earlier offset.
+    commits = flags & COMMITS_OFFSET and item_at(items, request.commit_offset) is item
+    if not commits:
+        flags &= ~COMMITS_OFFSET
+    if item is not items[-1]:
+        flags &= ~MAY_BE_HELD  # no message comes to this queue any more
+    at = item.queue_offset(offset)
+    pulled: PullReply = yield _physical(
+        request,
+        item,
+        queue_offset=at,
+        max_msg_nums=most,
+        sys_flag=flags,
+        commit_offset=item.queue_offset(request.commit_offset) if commits else 0,
+    )
+    _translate(pulled, items, item, following, at)
+    if pulled.code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & ~flags & MAY_BE_HELD:
+        yield Rest()
+    return pulled
+
+
+def _translate(
+    reply: PullReply,
+    items: Sequence[LogicQueueMappingItem],
+    item: LogicQueueMappingItem,
+    following: LogicQueueMappingItem | None,
+    at: int,
+) -> None:
+    """Makes of a physical queue's reply to a pull at `at` that of the logical queue."""
+    low, end, next_offset = reply.min_offset, reply.max_offset, item.static_offset(reply.next_begin_offset)
+    if reply.code != ResponseCode.SUCCESS:
+        if at < low:
+            # Behind the earliest stretch, messages that are gone are a gap to read over.
+            is_first = item is next(placed(items))
+            reply.code = ResponseCode.PULL_OFFSET_MOVED if is_first else ResponseCode.PULL_RETRY_IMMEDIATELY
+            next_offset = item.static_offset(low)
+        elif at >= end and following is not None:
+            reply.code = ResponseCode.PULL_RETRY_IMMEDIATELY
+            next_offset = following.logic_offset
+        elif at >= end and item is not items[-1]:
+            reply.code = ResponseCode.PULL_NOT_FOUND  # the next stretch is not placed yet
+    if following is not None:
+        next_offset = min(next_offset, following.logic_offset)
+    reply.next_begin_offset = next_offset
+    reply.min_offset = item.static_offset(low)
+    reply.max_offset = max(item.static_offset(end), items[-1].logic_offset)
+    reply.offset_delta = item.logic_offset - item.start_offset
+
+
+def query_consumer_offset(items: Sequence[LogicQueueMappingItem], request: QueryConsumerOffset) -> Work:
+    """The offset of a group: the latest stretch on which it has one counts."""
+    if len(items) == 1 and items[0].is_placed:
+        found: ConsumerOffset = yield _physical(request, items[0])
+        return ConsumerOffset(items[0].static_offset(found.offset))
+    for item in reversed(list(placed(items))):
+        try:
+            found = yield _physical(request, item, set_zero_if_not_found=False)
+        except Refused as refused:
+            if refused.code != ResponseCode.QUERY_NOT_FOUND:
+                raise
+        else:
+            return ConsumerOffset(item.static_offset(found.offset))
+    raise Refused(ResponseCode.QUERY_NOT_FOUND, "Not found, maybe this group consumer boot first")
+
+
+def update_consumer_offset(items: Sequence[LogicQueueMappingItem], request: UpdateConsumerOffset) -> Work:
+    """Stores the offset of a group on the stretch that holds it, and forgets those on later ones, which count
+    more: a group may go back.
+    """
+    group, topic = request.consumer_group, request.topic
+    item = _at(items, request.commit_offset)
+    for later in placed(items):
+        if later.gen > item.gen:
+            try:
+                yield _physical(QueryConsumerOffset(group, topic, 0, set_zero_if_not_found=False), later)
+            except Refused as refused:
+                if refused.code != ResponseCode.QUERY_NOT_FOUND:
+                    raise
+            else:
+                yield _physical(request, later, commit_offset=-1)
+    reply: Reply = yield _physical(request, item, commit_offset=item.queue_offset(request.commit_offset))
+    return reply
+
+
+def get_max_offset(items: Sequence[LogicQueueMappingItem], request: GetMaxOffset) -> Work:
+    """The offset of the next message, in the last stretch whose place is decided."""
+    item = _at(items, LONG_MAX)
+    reply: OffsetReply = yield _physical(request, item)
+    return OffsetReply(item.static_offset(reply.offset))
+
+
+def get_min_offset(items: Sequence[LogicQueueMappingItem], request: GetMinOffset) -> Work:
+    """The offset of the first message of the earliest stretch."""
+    item = _at(items, 0)
+    reply: OffsetReply = yield _physical(request, item)
+    return OffsetReply(item.static_offset(reply.offset))
+
+
+def get_earliest_msg_storetime(
+    items: Sequence[LogicQueueMappingItem], request: GetEarliestMsgStoretime
+) -> Work:
+    """The store time of the first message that there is, in whatever stretch."""
+    reply = StoretimeReply(-1)
+    for item in placed(items):
+        reply = yield _physical(request, item)
+        if reply.timestamp >= 0:
+            break
+    return reply
+
+
+def search_offset_by_timestamp(
+    items: Sequence[LogicQueueMappingItem], request: SearchOffsetByTimestamp
+) -> Work:
+    """The offset for a store time: of the first message stored then or later, with `upper` of the last one
+    stored until then.
+    """
+    upper = (request.boundary_type or "lower").lower() == "upper"
+    time_ms = request.timestamp + 1 if upper else request.timestamp
+    first, last = 0, None
+    # A stretch is later than those before it: the first that holds something of that time or later decides.
+    for item in placed(items):
+        begin = yield _physical(request, item, boundary_type="lower", timestamp=time_ms)
+        low = yield _physical(GetMinOffset(request.topic, 0), item)
+        end = yield _physical(GetMaxOffset(request.topic, 0), item)
+        first = item.static_offset(begin.offset)
+        if begin.offset > low.offset:
+            last = first - 1
+        if begin.offset < end.offset:
+            break
+    return OffsetReply(last if upper and last is not None else first)
+
+
+RULES: Mapping[type[Request[Any]], Rule] = {
+    PullMessage: pull,
+    LitePullMessage: pull,
+    QueryConsumerOffset: query_consumer_offset,
+    UpdateConsumerOffset: update_consumer_offset,
+    GetMaxOffset: get_max_offset,
+    GetMinOffset: get_min_offset,
+    GetEarliestMsgStoretime: get_earliest_msg_storetime,
+    SearchOffsetByTimestamp: search_offset_by_timestamp,
+}
+"""The requests that name a logical queue, beside sends: those go to its last stretch, and nowhere else."""
