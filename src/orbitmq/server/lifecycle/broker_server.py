@@ -29,7 +29,6 @@ from orbitmq.protocol.records.ids import UniqueIds, pack_host
 from orbitmq.server.errors import CannotListen
 from orbitmq.server.lifecycle.broker_tables import load_tables
 from orbitmq.server.lifecycle.clock import Clock
-from orbitmq.server.lifecycle.other_brokers import OtherBrokers
 from orbitmq.server.lifecycle.private_folder import make_private
 from orbitmq.server.lifecycle.routes import RouteAsker
 from orbitmq.server.lifecycle.turn_end import TurnEnd
@@ -43,6 +42,7 @@ from orbitmq.server.role.table_changes import TableChanges
 from orbitmq.server.role.tasks import RoleTasks
 from orbitmq.server.tasks.background import BackgroundTasks
 from orbitmq.server.tasks.broker_tasks import BrokerTasks
+from orbitmq.server.tasks.other_brokers import OtherBrokers
 from orbitmq.server.tasks.registrar import Registrar
 from orbitmq.server.tasks.table_writer import TableFile, TableWriter
 from orbitmq.server.tasks.threads import Threads
@@ -334,6 +334,7 @@ class BrokerServer:
             self._table_writer,
             self._registrar,
             self.turns,
+            self._other_brokers,
             now=self._clock.now,
             after_step=self._after_turn,
             start=self._background.start,

@@ -14,7 +14,9 @@ from orbitmq.broker.offset.upkeep import (
     EXPIRED_OFFSETS_INTERVAL_MS,
     SLOW_READERS_INTERVAL_MS,
 )
+from orbitmq.server.tasks.other_brokers import OtherBrokers
 from orbitmq.server.tasks.registrar import Registrar
+from orbitmq.server.tasks.static_topics import StretchExpiry
 from orbitmq.server.tasks.table_writer import TableWriter
 from orbitmq.server.turn.turn import Turns
 from orbitmq.store import PeriodicTask
@@ -26,6 +28,7 @@ TIMER_METRICS_INTERVAL_MS = 10_000
 POP_INTERVAL_MS = 100
 ORDER_INTERVAL_MS = 60_000
 LOCK_INTERVAL_MS = 60_000
+STRETCHES_INTERVAL_MS = 5 * 60_000
 CLIENT_INTERVAL_MS = 10_000
 CHECK_PAUSE_SECONDS = 0.005
 """A breath between two slices of a round of check-backs: who sends meanwhile does not wait for all of it."""
@@ -44,6 +47,7 @@ class BrokerTasks:
         table_writer: TableWriter,
         registrar: Registrar,
         turns: Turns,
+        other_brokers: OtherBrokers,
         *,
         now: Callable[[], int],
         after_step: Callable[[int], None],
@@ -56,6 +60,7 @@ class BrokerTasks:
         self._now = now
         self._after_step = after_step
         self._start = start
+        self._stretches = StretchExpiry(broker, other_brokers, now)
         self._stopped = False
 
     def stop(self) -> None:
@@ -109,6 +114,11 @@ class BrokerTasks:
             EXPIRED_OFFSETS_INTERVAL_MS,
             self._in_steps(broker.expired_offsets.tick),
             first_ms=EXPIRED_OFFSETS_FIRST_MS,
+        )
+        yield PeriodicTask(
+            "drop stretches of logical queues",
+            STRETCHES_INTERVAL_MS,
+            lambda now: self._start(self._stretches.run()),
         )
         yield PeriodicTask("pop timers", POP_INTERVAL_MS, self._run_pop_timers)
         yield PeriodicTask("scan lite events", settings.lite_event_check_interval, self._scan_lite)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ssl import SSLContext
+from typing import Any
 
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.handling.call import OtherBroker
@@ -14,7 +15,6 @@ from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.route import MASTER_ID
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.requests.route import GetBrokerClusterInfo
-from orbitmq.protocol.schema.declare import Reply
 from orbitmq.server.tasks.background import BackgroundTasks
 
 TIMEOUT_MS = 2_000
@@ -41,14 +41,14 @@ class OtherBrokers:
         self, question: OtherBroker, timeout_ms: int, then: Callable[[object, Exception | None], None]
     ) -> None:
         try:
-            reply = await self._call(question, timeout_ms)
+            reply = await self.call(question, timeout_ms)
         except OrbitError as error:
             then(None, error)
         else:
             then(reply, None)
 
-    async def _call(self, question: OtherBroker, timeout_ms: int) -> Reply:
-        """The reply. Raises OrbitError."""
+    async def call(self, question: OtherBroker, timeout_ms: int) -> Any:
+        """The reply to the question. Raises OrbitError."""
         known = self._addresses.get(question.name)
         if known is not None:
             try:
