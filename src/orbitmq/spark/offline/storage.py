@@ -6,6 +6,7 @@ present one is scanned.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from collections.abc import Mapping
@@ -63,6 +64,9 @@ class Folder(Protocol):
 
     def read(self, name: str, begin: int = 0, end: int | None = None) -> bytes:
         """Bytes of a file. Raises FileNotFoundError, OSError."""
+
+    def read_written(self, name: str) -> bytes:
+        """A file without the hole at its end, where it has one. Raises FileNotFoundError, OSError."""
 
     def view(self, name: str) -> View:
         """A file to look at. Raises FileNotFoundError, OSError."""
@@ -123,6 +127,12 @@ class LocalFolder:
             file.seek(begin)
             return file.read(-1 if end is None else max(0, end - begin))
 
+    def read_written(self, name: str) -> bytes:
+        with open(self._root / name, "rb", buffering=0) as file:
+            end = _end_of_data(file.fileno())
+            file.seek(0)
+            return file.read(end)
+
     def view(self, name: str) -> View:
         return MappedView(self._root / name)
 
@@ -135,6 +145,23 @@ class LocalFolder:
         except FileNotFoundError:
             return ""
         return f"{status.st_size} {status.st_mtime_ns}"
+
+
+def _end_of_data(file: int) -> int:
+    """Where the last hole of a file begins, or its size where holes are not known."""
+    size = os.fstat(file).st_size
+    if not hasattr(os, "SEEK_HOLE"):
+        return size
+    at = 0
+    while at < size:
+        try:
+            hole = os.lseek(file, os.lseek(file, at, os.SEEK_DATA), os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return at  # there are no data behind it
+            raise
+        at = hole
+    return size
 
 
 class MappedView:
@@ -196,6 +223,9 @@ class RemoteFolder:
             return b""
         data: bytes = self._fs.cat_file(self._at(name), start=begin, end=end)
         return data
+
+    def read_written(self, name: str) -> bytes:
+        return self.read(name)
 
     def view(self, name: str) -> View:
         return ChunkedView(self, name, int(self._fs.info(self._at(name))["size"]))

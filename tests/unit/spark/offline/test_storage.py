@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -62,6 +63,23 @@ def test_what_is_not_there_has_no_files_and_cannot_be_read(folder: Folder) -> No
     for read in (folder.read, folder.view):
         with pytest.raises(FileNotFoundError):
             read("none")
+
+
+def test_the_hole_at_the_end_of_a_file_is_not_read_and_others_are(tmp_path: Path) -> None:
+    with (tmp_path / "sparse").open("wb") as file:
+        file.write(b"begin")
+        file.seek(1 << 20)
+        file.write(b"end")
+        file.truncate(6 << 20)
+    (tmp_path / "hole").touch()
+    os.truncate(tmp_path / "hole", 1 << 20)
+    (tmp_path / "full").write_bytes(b"x" * 10_000)
+    folder = open_folder(str(tmp_path))
+    written = folder.read_written("sparse")
+    assert len(written) < 2 << 20
+    assert written.rstrip(b"\0") == b"begin" + bytes((1 << 20) - 5) + b"end"
+    assert folder.read_written("hole") == b""
+    assert folder.read_written("full") == b"x" * 10_000
 
 
 @pytest.mark.parametrize(("begin", "end"), [(0, None), (10, None), (10, 20), (1000, 5000), (20, 10)])

@@ -217,7 +217,7 @@ class QueuePiece:
         """Every unit that was written."""
         folder = open_folder(self.store, dict(self.storage))
         try:
-            raw = folder.read(f"{self.folder}/{self.name}")
+            raw = folder.read_written(f"{self.folder}/{self.name}")
         except FileNotFoundError:
             return  # retention took it
         units = np.frombuffer(raw, UNIT, len(raw) // UNIT.itemsize)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
@@ -192,8 +192,18 @@ def records(spark: SparkSession, files: Files, kept: Checkpoint | None = None) -
 
 
 def units(spark: SparkSession, files: Files, kept: Checkpoint | None = None) -> DataFrame:
-    """The units of all queues, with the columns of `pieces.UNITS`."""
-    return _frame(spark, files.queues, UNITS, kept, at_once=8)
+    """The units of all queues, with the columns of `pieces.UNITS`.
+
+    A store may have a hundred thousand queues: a task is told its own alone.
+    """
+    rows = [(one.store, one.folder, one.name, one.topic, one.queue_id) for one in files.queues]
+    columns = "store string, folder string, file string, topic string, queueId int"
+    storage = files.queues[0].storage if files.queues else ()
+
+    def piece_of(*row: Any) -> Piece:
+        return QueuePiece(*row, storage=storage)
+
+    return _read(spark, files.queues, rows, columns, piece_of, UNITS, kept, at_once=64)
 
 
 def transactions(spark: SparkSession, files: Files, kept: Checkpoint | None = None) -> DataFrame:
@@ -208,26 +218,39 @@ def entries(spark: SparkSession, files: Files, kept: Checkpoint | None = None) -
 
 
 def _frame(
+    spark: SparkSession, pieces: Sequence[Piece], schema: pa.Schema, kept: Checkpoint | None
+) -> DataFrame:
+    rows = [(number,) for number in range(len(pieces))]
+    return _read(spark, pieces, rows, "number int", lambda number: pieces[number], schema, kept)
+
+
+def _read(
     spark: SparkSession,
     pieces: Sequence[Piece],
+    rows: Sequence[tuple[Any, ...]],
+    columns: str,
+    piece_of: Callable[..., Piece],
     schema: pa.Schema,
     kept: Checkpoint | None,
     at_once: int = 1,
 ) -> DataFrame:
-    """Rows of pieces, or those that an earlier run has `kept`; a task reads about `at_once` of them."""
+    """What is in the pieces, or what an earlier run has `kept` of them; a task reads about `at_once` of them.
+
+    A task makes its pieces of their `rows`, which have these `columns`.
+    """
     from pyspark.sql.pandas.types import from_arrow_schema
 
     spark_schema = from_arrow_schema(schema)
     if not pieces:
         return spark.createDataFrame([], spark_schema)
-    rows = [(number, "" if kept is None else _name(piece)) for number, piece in enumerate(pieces)]
+    named = [("" if kept is None else _name(piece), *row) for piece, row in zip(pieces, rows, strict=True)]
     tasks = min(-(-len(pieces) // at_once), MOST_TASKS)
-    spread = spark.createDataFrame(rows, "number int, name string").repartition(tasks)
+    spread = spark.createDataFrame(named, f"name string, {columns}").repartition(tasks)
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number, name in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                piece = pieces[number]
+            for name, *row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                piece = piece_of(*row)
                 yield from piece.batches() if kept is None else kept.rows(name, schema, piece.batches)
 
     return spread.mapInArrow(read, spark_schema)
