@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import grpc
 import pytest
@@ -223,6 +224,80 @@ async def test_wrong_requests_get_their_codes(broker: LocalBroker, client: BareC
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await BareClient(f"{client.host}:{client.port}", "c9").settle_in(pb.Settings())
     assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_what_a_newer_protocol_may_bring_has_no_effect_or_is_refused(
+    broker: LocalBroker, client: BareClient
+) -> None:
+    name, unknown = topic(broker, "Newer"), 99
+
+    def with_unknown_field(request: Any) -> Any:
+        """The same request with a field of number 1000."""
+        return type(request).FromString(request.SerializeToString() + b"\xc2\x3e\x01x")
+
+    request = pb.SendMessageRequest()
+    message = request.messages.add(body=b"x")
+    message.topic.name, message.system_properties.message_id = name, "A1"
+    message.system_properties.message_type = unknown  # type: ignore[assignment]
+    assert (await client.call("SendMessage", with_unknown_field(request))).status.code == pb.OK
+    settings = client.consuming(name, name)
+    settings.client_type = unknown  # type: ignore[assignment]
+    with pytest.raises(grpc.aio.AioRpcError, match="no type of client is 99") as refused:
+        await client.settle_in(settings)
+    assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    await client.settle_in(with_unknown_field(client.consuming(name, name)))
+    beat = pb.HeartbeatRequest(client_type=unknown)  # type: ignore[arg-type]
+    lite = pb.SyncLiteSubscriptionRequest(action=unknown)  # type: ignore[arg-type]
+    query = pb.QueryOffsetRequest(query_offset_policy=unknown)  # type: ignore[arg-type]
+    query.message_queue.broker.name = "broker-a"
+    lite.group.name = lite.topic.name = query.message_queue.topic.name = name
+    for call, given, code in (
+        ("Heartbeat", beat, pb.UNRECOGNIZED_CLIENT_TYPE),
+        ("SyncLiteSubscription", lite, pb.BAD_REQUEST),
+        ("QueryOffset", query, pb.BAD_REQUEST),
+    ):
+        assert (await client.call(call, given)).status.code == code, call
+    # A filter of an unknown type is taken for one by tags, as by Apache's proxy.
+    receive = pb.ReceiveMessageRequest(batch_size=1)
+    receive.group.name = receive.message_queue.topic.name = name
+    receive.filter_expression.type, receive.filter_expression.expression = unknown, "*"  # type: ignore[assignment]
+    receive.invisible_duration.seconds = 30
+    status, got, _ = await client.answers("ReceiveMessage", receive)
+    assert (status.status.code, got.message.body) == (pb.OK, b"x")
+
+
+async def test_handles_of_any_proxy_count_and_those_of_nowhere_are_refused(
+    broker: LocalBroker, client: BareClient
+) -> None:
+    name = topic(broker, "Handles")
+    await client.send(name, b"x")
+    await client.settle_in(client.consuming(name, name))
+    (got,) = await client.receive(name, name)
+    handle = got.system_properties.receipt_handle
+    words = handle.split(" ")
+    elsewhere = " ".join(["nowhere" if word == "broker-a" else word for word in words])
+    over = " ".join([words[0], "1", *words[2:]])
+    for given, code in (
+        (elsewhere, pb.BAD_REQUEST),
+        (over, pb.INVALID_RECEIPT_HANDLE),
+        ("", pb.INVALID_RECEIPT_HANDLE),
+        ("9" * 5000, pb.INVALID_RECEIPT_HANDLE),
+    ):
+        assert (await client.acknowledge(name, name, given)).status.code == code, given[:80]
+    async with proxy_before(broker) as other:  # that one has never seen the message
+        stranger = BareClient(other.address, "c2")
+        assert (await stranger.acknowledge(name, name, handle)).status.code == pb.OK
+        await stranger.close()
+
+
+async def test_metadata_beyond_the_limit_ends_the_call_alone(broker: LocalBroker, client: BareClient) -> None:
+    name = topic(broker, "Metadata")
+    plain = client._metadata
+    client._metadata = [*plain, ("x-mq-namespace", "n" * 20_000)]
+    with pytest.raises(grpc.aio.AioRpcError):
+        await client.send(name, b"x")
+    client._metadata = plain
+    assert (await client.send(name, b"x")).status.code == pb.OK
 
 
 async def test_plain_text_and_tls_share_a_port_and_the_server_behind_it_takes_nobody_else(

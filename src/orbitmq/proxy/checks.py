@@ -21,6 +21,8 @@ from orbitmq.proxy.options import ProxySettings
 from orbitmq.proxy.wire import messaging_pb2 as pb
 
 MS_PER_SECOND = 1000
+CLIENT_TYPES = frozenset(pb.ClientType.values()) - {pb.CLIENT_TYPE_UNSPECIFIED}
+"""Types of clients that this proxy knows."""
 _LITE_TOPIC = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 

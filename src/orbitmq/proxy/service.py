@@ -19,7 +19,7 @@ from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.lite_topics import bound_topic
 from orbitmq.proxy.access import Access
-from orbitmq.proxy.checks import group_name, topic_name
+from orbitmq.proxy.checks import CLIENT_TYPES, group_name, topic_name
 from orbitmq.proxy.clients import Clients
 from orbitmq.proxy.cluster import Cluster
 from orbitmq.proxy.context import Caller, read_caller
@@ -161,8 +161,8 @@ class Service:
 
     async def heartbeat(self, request: pb.HeartbeatRequest, caller: Caller) -> pb.HeartbeatResponse:
         """A sign of life."""
-        if request.client_type == pb.CLIENT_TYPE_UNSPECIFIED:
-            raise ProxyRefused(pb.UNRECOGNIZED_CLIENT_TYPE, "the heartbeat names no type of client")
+        if request.client_type not in CLIENT_TYPES:
+            raise ProxyRefused(pb.UNRECOGNIZED_CLIENT_TYPE, "the heartbeat names no known type of client")
         client = self._clients.heard(caller.client_id, self._now())
         self._clients.on_heard(client)
         if client.topics:

@@ -7,7 +7,7 @@ import itertools
 import logging
 from collections.abc import AsyncIterator, Callable
 
-from orbitmq.proxy.checks import group_name, topic_name
+from orbitmq.proxy.checks import CLIENT_TYPES, group_name, topic_name
 from orbitmq.proxy.clients import Client, Clients
 from orbitmq.proxy.cluster import Cluster
 from orbitmq.proxy.context import Caller
@@ -47,13 +47,16 @@ class Telemetry:
         """The answers to a client's commands, and the proxy's own commands. Raises ProxyRefused."""
         waiting: asyncio.Queue[pb.TelemetryCommand | Exception | None] = asyncio.Queue(MOST_WAITING)
 
+        is_full = False
+
         def write(command: pb.TelemetryCommand) -> bool:
-            try:
+            nonlocal is_full
+            was_full, is_full = is_full, waiting.full()
+            if not is_full:
                 waiting.put_nowait(command)
-            except asyncio.QueueFull:
+            elif not was_full:
                 log.warning("client %s does not read its telemetry stream", caller.client_id)
-                return False
-            return True
+            return not is_full
 
         client: Client | None = None
 
@@ -92,6 +95,8 @@ class Telemetry:
     async def merge(self, asked: pb.Settings) -> pb.Settings:
         """The settings that a client gets for its own. Raises ProxyRefused."""
         kind = asked.WhichOneof("pub_sub")
+        if asked.client_type not in (pb.CLIENT_TYPE_UNSPECIFIED, *CLIENT_TYPES):
+            raise ProxyRefused(pb.UNRECOGNIZED_CLIENT_TYPE, f"no type of client is {asked.client_type}")
         if kind == "publishing":
             if len(asked.publishing.topics) > MOST_TOPICS:
                 raise ProxyRefused(pb.ILLEGAL_TOPIC, f"a producer may name {MOST_TOPICS} topics")

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import json
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -34,6 +34,7 @@ from orbitmq.proxy.receiving import Receiving
 from orbitmq.proxy.renewal import Renewals, Renewed
 from orbitmq.proxy.sending import Sending
 from orbitmq.proxy.settling import Settling
+from orbitmq.proxy.telemetry import MOST_WAITING, Telemetry
 from orbitmq.proxy.transactions import Transactions
 from orbitmq.proxy.wire import messaging_pb2 as pb
 from tests.unit.proxy.test_rules import CALLER, HANDLE, given
@@ -203,6 +204,36 @@ async def test_an_answer_of_a_broker_is_awaited_for_the_time_of_the_option() -> 
         with pytest.raises(CallTimeout, match="within 30 ms"):
             await cluster.call(f"127.0.0.1:{silent.getsockname()[1]}", GetBrokerConfig())
         await cluster.close()
+
+
+async def test_a_client_that_does_not_read_its_stream_is_told_no_more_and_one_line_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clients = Clients(10)
+    telemetry = Telemetry(Asked(), clients, given(), lambda: NOW)
+    settings = pb.Settings(client_type=pb.PRODUCER)
+    settings.publishing.topics.add(name="t")
+
+    async def commands() -> AsyncIterator[pb.TelemetryCommand]:
+        for _ in range(3 * MOST_WAITING):
+            yield pb.TelemetryCommand(settings=settings)
+        await asyncio.Event().wait()
+
+    stream = telemetry.stream(commands(), CALLER)
+    assert (await anext(stream)).status.code == pb.OK
+    client = clients.get(CALLER.client_id)
+    assert client is not None
+    caplog.clear()
+    told = [client.tell(pb.TelemetryCommand()) for _ in range(2 * MOST_WAITING)]
+    assert told == [True, *[False] * (2 * MOST_WAITING - 1)], "one of the answers to its settings was read"
+    assert [one.getMessage() for one in caplog.records] == [
+        f"client {CALLER.client_id} does not read its telemetry stream"
+    ]
+    for _ in range(MOST_WAITING):
+        await anext(stream)
+    assert client.tell(pb.TelemetryCommand())
+    await stream.aclose()  # type: ignore[attr-defined]
+    assert not client.streams
 
 
 # What is kept.

@@ -49,6 +49,8 @@ class LiteSubscriptions:
         Raises ProxyRefused, NetError, BrokerRefused.
         """
         topic, group = topic_name(request.topic), group_name(request.group)
+        if request.action not in pb.LiteSubscriptionAction.values():
+            raise ProxyRefused(pb.BAD_REQUEST, f"no action of a subscription is {request.action}")
         adds_some = request.action == pb.PARTIAL_ADD
         if adds_some:
             for name in request.lite_topic_set:
