@@ -39,6 +39,8 @@ TESTS = {
     "job audit": "tests/spark/test_audit.py",
     "admin broker set": "tests/peers/test_admin_commands.py",
     "admin namesrv set": "tests/unit/admin/test_name_servers.py",
+    "admin topic static": "tests/client/test_static_topics.py",
+    "admin topic move": "tests/client/test_static_topics.py",
     "admin snapshot": "tests/packaging/operators_day.py",
     "standalone": "tests/packaging/trial.py",
     "namesrv": "tests/unit/cli/test_processes.py",

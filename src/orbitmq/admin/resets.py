@@ -104,7 +104,7 @@ async def _write(
     else:
         table = {MessageQueue(topic, one.name, queue_id): offset}
     for queue, new in table.items():
-        await admin.call(one.address, UpdateConsumerOffset(group, topic, queue.queue_id, new))
+        await admin.call(one.address, UpdateConsumerOffset(group, topic, queue.queue_id, new, logical=False))
     return table
 
 

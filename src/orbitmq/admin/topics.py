@@ -232,8 +232,8 @@ async def offsets_of(admin: Admin, queues: Sequence[MessageQueue]) -> dict[Messa
 
     async def ask(queue: MessageQueue) -> TopicOffset:
         address = addresses[queue.broker_name]
-        low = await admin.call(address, GetMinOffset(queue.topic, queue.queue_id))
-        high = await admin.call(address, GetMaxOffset(queue.topic, queue.queue_id))
+        low = await admin.call(address, GetMinOffset(queue.topic, queue.queue_id, logical=False))
+        high = await admin.call(address, GetMaxOffset(queue.topic, queue.queue_id, logical=False))
         return TopicOffset(low.offset, high.offset)
 
     known = [queue for queue in queues if queue.broker_name in addresses]
@@ -297,5 +297,7 @@ async def offset_at_time(
     """
     if known.max_offset <= known.min_offset or 0 < known.last_update_timestamp < at_ms:
         return known.max_offset
-    found = await admin.call(address, SearchOffsetByTimestamp(queue.topic, queue.queue_id, at_ms))
+    found = await admin.call(
+        address, SearchOffsetByTimestamp(queue.topic, queue.queue_id, at_ms, logical=False)
+    )
     return min(found.offset, known.max_offset)

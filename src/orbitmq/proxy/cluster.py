@@ -122,7 +122,8 @@ class Cluster:
             raise ProxyRefused(pb.FORBIDDEN, f"{topic} has no writable queue")
         place = next(self._turns) % len(queues) if group is None else consistent_place(group, len(queues))
         queue = queues[place]
-        return queue, route.brokers[queue.broker_name][MASTER_ID]
+        broker = route.broker_of(queue)
+        return MessageQueue(topic, broker, queue.queue_id), route.brokers[broker][MASTER_ID]
 
     async def readable_brokers(self, topic: str) -> list[str]:
         """Names of the brokers whose masters have readable queues of a topic."""
@@ -130,7 +131,7 @@ class Cluster:
         return sorted(
             {
                 queue.broker_name
-                for queue in route.subscribe_queues
+                for queue in route.stored_queues
                 if MASTER_ID in route.brokers.get(queue.broker_name, ())
             }
         )

@@ -7,12 +7,13 @@ import random
 import time
 
 from orbitmq.admin.admin import Admin, NoBroker
+from orbitmq.client.core.routes import TopicRoute
 from orbitmq.client.sending.queue_choice import queue_of_key
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.route import MASTER_ID
 from orbitmq.protocol.errors import TopicNotExist
 
 ROUTE_SECONDS = 10.0
-WRITABLE = 2
 
 
 class Targets:
@@ -44,19 +45,13 @@ class Targets:
         if known is not None and now - known[0] < ROUTE_SECONDS:
             return known[1]
         try:
-            route = await self._admin.route(topic)
+            route = TopicRoute(topic, await self._admin.route(topic))
         except TopicNotExist:
             raise NoBroker(f"no name server knows a broker of topic {topic}") from None
-        masters = {
-            one.broker_name: one.broker_addrs[0]
-            for one in route.broker_datas
-            if one.broker_addrs and 0 in one.broker_addrs
-        }
         queues = [
-            (masters[data.broker_name], MessageQueue(topic, data.broker_name, queue_id))
-            for data in sorted(route.queue_datas, key=lambda one: one.broker_name)
-            if data.broker_name in masters and data.perm & WRITABLE
-            for queue_id in range(data.write_queue_nums)
+            (master, queue)
+            for queue in route.publish_queues
+            if (master := route.brokers.get(route.broker_of(queue), {}).get(MASTER_ID)) is not None
         ]
         if not queues:
             raise NoBroker(f"no master takes messages of topic {topic}")

@@ -103,8 +103,8 @@ async def newest(
     async def begin(queue: MessageQueue) -> _Queue:
         address = addresses[queue.broker_name]
         if before is not None:
-            low = (await admin.call(address, GetMinOffset(topic, queue.queue_id))).offset
-            high = (await admin.call(address, GetMaxOffset(topic, queue.queue_id))).offset
+            low = (await admin.call(address, GetMinOffset(topic, queue.queue_id, logical=False))).offset
+            high = (await admin.call(address, GetMaxOffset(topic, queue.queue_id, logical=False))).offset
             end = min(high, before[queue])
         else:
             low, end = status[queue].min_offset, status[queue].max_offset

@@ -8,6 +8,12 @@ import click
 
 from orbitmq.admin.admin import Admin
 from orbitmq.admin.output import Column, Done, Rows, columns
+from orbitmq.admin.static_topics import (
+    LogicalQueueState,
+    create_static_topic,
+    move_static_topic,
+    static_topic,
+)
 from orbitmq.admin.topics import (
     broker_routes,
     create_topic_on_masters,
@@ -71,6 +77,38 @@ async def show_create(
         f"topic {topic} has {counted(queues, 'queue')} on {', '.join(names)}",
         {"topic": topic, "queues": queues, "brokers": names},
     )
+
+
+@command("topic", "static", "orbitmq admin topic static ledger\norbitmq admin topic static ledger --queues 8")
+@click.argument("topic")
+@click.option(
+    "-q", "--queues", type=click.IntRange(1), help="Logical queues that it shall have, of all brokers."
+)
+@cluster_flags
+async def show_static(
+    admin: Admin, topic: str, queues: int | None, cluster: str | None, broker: str | None
+) -> Rows:
+    """Show the logical queues of a static TOPIC; with --queues create it, or give it more of them."""
+    if queues is None:
+        return _logical_queues(await static_topic(admin, topic))
+    return _logical_queues(await create_static_topic(admin, topic, queues, cluster=cluster, broker=broker))
+
+
+@command(
+    "topic",
+    "move",
+    "orbitmq admin topic move ledger --to broker-b\n"
+    "orbitmq admin topic move ledger --to broker-a --to broker-b",
+)
+@click.argument("topic")
+@click.option("--to", "brokers", metavar="BROKER", multiple=True, required=True, help="Repeatable.")
+async def show_move(admin: Admin, topic: str, brokers: tuple[str, ...]) -> Rows:
+    """Move the logical queues of a static TOPIC, so that these brokers lead all of them."""
+    return _logical_queues(await move_static_topic(admin, topic, brokers))
+
+
+def _logical_queues(queues: list[LogicalQueueState]) -> Rows:
+    return Rows.of(columns("queue broker physicalQueue firstOffset earlier"), queues)
 
 
 @command("topic", "delete", "orbitmq admin topic delete flights")

@@ -112,7 +112,7 @@ class OffsetTable:
 
     def address(self, queue: MessageQueue) -> str | None:
         """Address of the broker that keeps the offsets of a queue: the master, or whoever is there."""
-        return address_to_read(self._instance.routes.members(queue.broker_name))
+        return address_to_read(self._instance.routes.members_of(queue))
 
     async def stored(self, queue: MessageQueue) -> int | None:
         """Offset that the broker has for the group, None if there is none.

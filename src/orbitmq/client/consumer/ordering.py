@@ -52,7 +52,7 @@ class QueueLocks:
             return set()
         by_broker: defaultdict[str, list[MessageQueue]] = defaultdict(list)
         for queue in queues:
-            by_broker[queue.broker_name].append(queue)
+            by_broker[session.instance.routes.broker_of(queue)].append(queue)
         held: set[MessageQueue] = set()
         for broker, wanted in by_broker.items():
             address = session.instance.routes.master(broker)
@@ -75,14 +75,14 @@ class QueueLocks:
         session = self._session
         for queue in queues:
             self._asked.discard(queue)
-            address = session.instance.routes.master(queue.broker_name)
+            address = session.instance.routes.master_of(queue)
             if address is None:
                 continue
             body = UnlockBatchRequestBody(session.group, session.instance.client_id, False, [queue])
             try:
                 await session.instance.send_oneway(address, UnlockBatchMq(body))
             except OrbitError as error:
-                session.instance.report(f"locks at {queue.broker_name}", error, at=address)
+                session.instance.report(f"locks at {address}", error, at=address)
 
     async def close(self) -> None:
         """Gives every lock up, those that are still being asked for, too, and takes no more."""

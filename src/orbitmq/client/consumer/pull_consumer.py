@@ -157,7 +157,9 @@ class PullConsumer(ClientOptions):
         next_offset = reply.next_begin_offset
         if reply.code == ResponseCode.SUCCESS:
             limits = BodyLimits(self.max_inflated_body_bytes, max_bytes)
-            answer = await read_answer(reply.body, queue, filtered, self.group, self.namespace, limits)
+            answer = await read_answer(
+                reply.body, queue, filtered, self.group, self.namespace, limits, reply.offset_delta
+            )
             if answer.problems:
                 raise answer.problems[0]
             messages = answer.messages
@@ -221,11 +223,11 @@ class PullConsumer(ClientOptions):
 
     async def _address(self, queue: MessageQueue, broker_id: int = MASTER_ID) -> str:
         instance = self._running()
-        address = address_to_read(instance.routes.members(queue.broker_name), broker_id)
+        address = address_to_read(instance.routes.members_of(queue), broker_id)
         if address is None:
             if await instance.routes.refresh(queue.topic) is None:
                 raise await instance.routes.not_found(queue.topic)
-            address = address_to_read(instance.routes.members(queue.broker_name), broker_id)
+            address = address_to_read(instance.routes.members_of(queue), broker_id)
         if address is None:
             raise ConnectFailed(queue.broker_name, "the name servers know no address of this broker")
         return address

@@ -134,7 +134,7 @@ class QueuePull:
         """One question and what follows from its answer; gives the pause (ms) before the next one."""
         session = self._session
         queue = self.held.queue
-        members = session.instance.routes.members(queue.broker_name)
+        members = session.instance.routes.members_of(queue)
         address = address_to_read(members, self._broker_id)
         if address is None:
             return self._failed(LookupError(f"no address of broker {queue.broker_name} is known"))
@@ -227,6 +227,7 @@ class QueuePull:
                 session.group,
                 session.options.namespace,
                 BodyLimits(session.options.max_inflated_body_bytes, room_bytes),
+                reply.offset_delta,
             )
             if held.dropped:
                 return

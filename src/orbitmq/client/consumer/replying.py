@@ -40,10 +40,9 @@ async def send_reply(session: ConsumerContext, message: ReceivedMessage, reply: 
     if missing:
         raise IllegalMessage(f"nobody waits for a reply: the message has no {' and no '.join(missing)}")
     # The broker that got the request knows the client that sent it.
-    broker_name = message.queue.broker_name
-    address = session.instance.routes.master(broker_name)
+    address = session.instance.routes.master_of(message.queue)
     if address is None:
-        raise BrokerUnknown(f"no master of broker {broker_name} is known")
+        raise BrokerUnknown(f"no master of broker {message.queue.broker_name} is known")
     properties = {
         **reply.properties,
         MSG_TYPE: "reply",
@@ -71,7 +70,7 @@ async def send_reply(session: ConsumerContext, message: ReceivedMessage, reply: 
         False,
         None,
         False,
-        broker_name,
+        message.queue.broker_name,
         body,
     )
     await session.instance.call(address, request, TIMEOUT_MS)

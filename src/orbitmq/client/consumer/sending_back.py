@@ -11,6 +11,7 @@ from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.names import INNER_PRODUCER_GROUP
 from orbitmq.client.core.options import ProducerOptions
 from orbitmq.client.sending.attempts import Sender
+from orbitmq.protocol.bodies.static_topic import LOGICAL_BROKER_PREFIX
 from orbitmq.protocol.delay_levels import FIRST_RETRY_LEVEL
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.names import (
@@ -72,7 +73,9 @@ class SendBack:
                 instance.report(f"copy to {retry_topic(session.group)}", error, lasting=False)
             else:
                 return True
-        address = instance.routes.master(message.queue.broker_name)
+        # Of a logical queue, the broker that has the message may be one that leads it no more.
+        is_logical = message.queue.broker_name.startswith(LOGICAL_BROKER_PREFIX)
+        address = None if is_logical else instance.routes.master_of(message.queue)
         if address is not None:
             request = ConsumerSendMsgBack(
                 message.physical_offset,

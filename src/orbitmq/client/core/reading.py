@@ -142,11 +142,21 @@ async def read_answer(
     group: str | None = None,
     namespace: str = "",
     limits: BodyLimits = BodyLimits(),
+    offset_delta: int | None = None,
 ) -> AnswerReading:
-    """An answer that has been read; large bodies are inflated in a thread."""
+    """An answer that has been read; large bodies are inflated in a thread.
+
+    `offset_delta` is the distance from offsets of the physical queue, which records have, to those of the
+    logical queue that was asked for.
+    """
     reading = AnswerReading(body, queue, wanted, group, namespace, limits)
     if not reading.read(ON_LOOP_BYTES):
         await asyncio.to_thread(reading.read)
+    if offset_delta:
+        for message in reading.messages:
+            message.queue_offset += offset_delta
+        if reading.stopped_at is not None:
+            reading.stopped_at += offset_delta
     return reading
 
 

@@ -10,6 +10,7 @@ from orbitmq.client.core.routes import Addresses, TopicRoute
 from orbitmq.net.name_servers import NameServers
 from orbitmq.net.near_names import near_topics
 from orbitmq.net.shared import result_of
+from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import MASTER_ID
 from orbitmq.protocol.errors import BrokerRefused
 
@@ -141,6 +142,19 @@ class RouteTable:
     def master(self, broker_name: str) -> str | None:
         """The address to send to."""
         return self.members(broker_name).get(MASTER_ID)
+
+    def broker_of(self, queue: MessageQueue) -> str:
+        """The broker that has a queue: its own, or that which leads a logical one."""
+        route = self._routes.get(queue.topic)
+        return queue.broker_name if route is None else route.broker_of(queue)
+
+    def members_of(self, queue: MessageQueue) -> Addresses:
+        """The addresses of a queue's broker group by broker id; empty if it is not known."""
+        return self.members(self.broker_of(queue))
+
+    def master_of(self, queue: MessageQueue) -> str | None:
+        """The address to send to, for a queue."""
+        return self.members_of(queue).get(MASTER_ID)
 
     def addresses(self, *, slaves: bool) -> list[str]:
         """Every broker known, masters only or slaves too."""

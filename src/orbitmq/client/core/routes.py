@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import MASTER_ID, TopicRouteData
+from orbitmq.protocol.bodies.static_topic import NO_BROKER, TopicQueueMappingInfo, logical_broker
 from orbitmq.protocol.codes import PERM_READ, PERM_WRITE
 
 Addresses = dict[int, str]
@@ -13,7 +16,15 @@ Addresses = dict[int, str]
 class TopicRoute:
     """One topic's queues and brokers, taken apart once and then only read."""
 
-    __slots__ = ("brokers", "data", "lacks_master", "publish_queues", "subscribe_queues")
+    __slots__ = (
+        "brokers",
+        "data",
+        "lacks_master",
+        "leaders",
+        "publish_queues",
+        "stored_queues",
+        "subscribe_queues",
+    )
 
     def __init__(self, topic: str, data: TopicRouteData) -> None:
         self.data = data
@@ -21,20 +32,28 @@ class TopicRoute:
         self.brokers: dict[str, Addresses] = {
             broker.broker_name: dict(broker.broker_addrs or {}) for broker in data.broker_datas
         }
-        self.publish_queues = _publish_queues(topic, data, self.brokers)
+        self.leaders = leaders_of(topic, data.topic_queue_mapping_by_broker or {})
+        """The logical queues of a static topic, with the brokers that lead them; empty for other topics."""
+        self.publish_queues = _publish_queues(topic, data, self.brokers, self.leaders)
         """Queues that messages may be sent to, in the order of their turns."""
         self.lacks_master = not self.publish_queues and any(
             row.perm & PERM_WRITE and row.write_queue_nums > 0 and self.brokers.get(row.broker_name)
             for row in data.queue_datas
         )
         """True if there are queues for messages, and slaves alone to take them."""
-        self.subscribe_queues = [
+        self.stored_queues = [
             MessageQueue(topic, row.broker_name, queue_id)
             for row in data.queue_datas
             if row.perm & PERM_READ
             for queue_id in range(row.read_queue_nums)
         ]
+        """Queues of brokers that can be read."""
+        self.subscribe_queues = list(self.leaders) or self.stored_queues
         """Queues that the members of a group share."""
+
+    def broker_of(self, queue: MessageQueue) -> str:
+        """The broker that has a queue: its own, or that which leads a logical one."""
+        return self.leaders.get(queue, queue.broker_name)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TopicRoute) and self.data == other.data
@@ -56,7 +75,24 @@ class TopicRoute:
         return TopicRoute(topic, TopicRouteData(queue_datas=rows, broker_datas=self.data.broker_datas))
 
 
-def _publish_queues(topic: str, data: TopicRouteData, brokers: dict[str, Addresses]) -> list[MessageQueue]:
+def leaders_of(topic: str, mappings: Mapping[str, TopicQueueMappingInfo]) -> dict[MessageQueue, str]:
+    """The logical queues that brokers say they lead, in order, with their brokers. Of two that lead a queue,
+    the one of the later mapping counts. A queue that nobody leads has a broker that does not exist.
+    """
+    leaders: dict[MessageQueue, str] = {}
+    infos = sorted(mappings.values(), key=lambda info: info.epoch)
+    for info in infos:
+        name = logical_broker(info.scope)
+        for global_id in range(info.total_queues):
+            leaders.setdefault(MessageQueue(topic, name, global_id), NO_BROKER)
+        for global_id in info.curr_id_map:
+            leaders[MessageQueue(topic, name, global_id)] = info.bname
+    return {queue: leaders[queue] for queue in sorted(leaders)}
+
+
+def _publish_queues(
+    topic: str, data: TopicRouteData, brokers: dict[str, Addresses], leaders: dict[MessageQueue, str]
+) -> list[MessageQueue]:
     if data.order_topic_conf:
         return [
             MessageQueue(topic, broker, queue_id)
@@ -64,6 +100,8 @@ def _publish_queues(topic: str, data: TopicRouteData, brokers: dict[str, Address
             if count.isdigit()
             for queue_id in range(int(count))
         ]
+    if leaders:
+        return [queue for queue, broker in leaders.items() if MASTER_ID in brokers.get(broker, ())]
     return [
         MessageQueue(topic, row.broker_name, queue_id)
         for row in sorted(data.queue_datas, key=lambda row: row.broker_name)

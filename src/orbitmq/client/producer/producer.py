@@ -359,8 +359,7 @@ class Producer(ProducerOptions):
         async def send(one: Message) -> SendResult:
             request, unique_id = preparation.single(one, now_ms(), properties)
             # The broker has to know to whom the reply goes before it comes.
-            brokers = {row.broker_name for row in await sender.queues(one.topic)}
-            masters = (instance.routes.master(name) for name in brokers)
+            masters = {instance.routes.master_of(queue) for queue in await sender.queues(one.topic)}
             await instance.introduce([address for address in masters if address is not None])
             chosen = await self._route(one, queue, selector, sharding_key)
             began_ms = now_ms()

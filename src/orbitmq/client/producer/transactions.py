@@ -164,8 +164,7 @@ class TransactionProducer(Producer):
                 raise IllegalMessage("a message of a transaction cannot be of a lite topic")
             request.sys_flag |= TRANSACTION_PREPARED
             # Brokers ask producers they know: none should first have to wait for a heartbeat.
-            brokers = {row.broker_name for row in await sender.queues(one.topic)}
-            masters = (instance.routes.master(name) for name in brokers)
+            masters = {instance.routes.master_of(queue) for queue in await sender.queues(one.topic)}
             await instance.introduce([address for address in masters if address is not None])
             size = len(request.body)
             await self._in_flight.enter(size)
@@ -186,7 +185,7 @@ class TransactionProducer(Producer):
         """
         instance, _, _ = self._running()
         result = TransactionResult(sent, state)
-        address = instance.routes.master(sent.queue.broker_name)
+        address = instance.routes.master_of(sent.queue)
         request = EndTransaction(
             producer_group=self.group,
             tran_state_table_offset=sent.queue_offset,

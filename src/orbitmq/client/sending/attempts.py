@@ -16,8 +16,9 @@ from orbitmq.client.sending.latency import LatencyTable
 from orbitmq.client.sending.queue_choice import RoundRobin
 from orbitmq.net.errors import CallTimeout, Closed, NetError
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.static_topic import LOGICAL_BROKER_PREFIX
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.errors import BrokerRefused, NoPermission
+from orbitmq.protocol.errors import BrokerRefused, NoPermission, NotLeaderForQueue
 from orbitmq.protocol.handles.recall import RecallHandle
 from orbitmq.protocol.names import UNIQ_KEY
 from orbitmq.protocol.records.properties import decode_properties, encode_properties
@@ -46,9 +47,11 @@ RETRY_CODES = frozenset(
         ResponseCode.NO_BUYER_ID,
         ResponseCode.NOT_IN_CURRENT_UNIT,
         ResponseCode.GO_AWAY,
+        ResponseCode.NOT_LEADER_FOR_QUEUE,
     }
 )
-"""Error answers after which another broker may take the message (Apache's retryResponseCodes)."""
+"""Error answers after which another broker may take the message (Apache's retryResponseCodes, and
+that a logical queue has moved)."""
 DECIDED_CODES = frozenset(
     {
         ResponseCode.TOPIC_NOT_EXIST,
@@ -132,7 +135,7 @@ class Sender:
                 chosen = self._in_turn.next(queues, now * 1000, last_broker)
             else:
                 chosen = queue
-            last_broker = chosen.broker_name
+            last_broker = self._instance.routes.broker_of(chosen)
             try:
                 reply = await self._once(request, chosen, left_ms)
             except Closed:
@@ -169,8 +172,8 @@ class Sender:
         self, queues: Sequence[MessageQueue], refused_by: Collection[str | None]
     ) -> Sequence[MessageQueue]:
         """Those of other brokers than the ones at these addresses."""
-        master = self._instance.routes.master
-        return [queue for queue in queues if master(queue.broker_name) not in refused_by]
+        master_of = self._instance.routes.master_of
+        return [queue for queue in queues if master_of(queue) not in refused_by]
 
     async def send_oneway(self, request: SendMessageV2, queue: MessageQueue | None) -> None:
         """Sends once and does not wait for the broker's word."""
@@ -192,13 +195,20 @@ class Sender:
 
     async def _know(self, queue: MessageQueue) -> None:
         """Looks the topic up where a caller names a queue of which nothing was heard before."""
-        if self._instance.routes.master(queue.broker_name) is None:
+        if self._instance.routes.master_of(queue) is None:
             await self._instance.routes.refresh(queue.topic)
 
     def _once(
         self, request: SendMessageV2 | SendBatchMessage, queue: MessageQueue, timeout_ms: float
     ) -> Coroutine[Any, Any, SendReply]:
         """One try. Raises BrokerUnknown; awaited, what a call raises."""
+        if queue.broker_name.startswith(LOGICAL_BROKER_PREFIX):
+            return self._led(request, queue, timeout_ms)
+        return self._to_broker(request, queue, timeout_ms)
+
+    def _to_broker(
+        self, request: SendMessageV2 | SendBatchMessage, queue: MessageQueue, timeout_ms: float
+    ) -> Coroutine[Any, Any, SendReply]:
         address = self._addressed(request, queue)
         if self._latencies is None and isinstance(request, SendMessageV2):
             return self._call(address, request, queue, timeout_ms)
@@ -228,7 +238,7 @@ class Sender:
             while not (await asyncio.wait([call], timeout=LOOK_SECONDS))[0]:
                 with contextlib.suppress(NetError, BrokerRefused):
                     await self._instance.routes.refresh(request.topic)
-                if self._instance.routes.master(queue.broker_name) != address:
+                if self._instance.routes.master_of(queue) != address:
                     raise MasterMoved(address, queue.broker_name)
             reply = call.result()
         except BrokerRefused:
@@ -238,6 +248,19 @@ class Sender:
             call.cancel()
         self._silent.discard(address)
         return reply
+
+    async def _led(
+        self,
+        request: SendMessageV2 | SendBatchMessage,
+        queue: MessageQueue,
+        timeout_ms: float,
+    ) -> SendReply:
+        """The same for a logical queue, which may have moved since the route was heard of."""
+        try:
+            return await self._to_broker(request, queue, timeout_ms)
+        except NotLeaderForQueue:
+            await self._instance.routes.refresh(queue.topic)
+            return await self._to_broker(request, queue, timeout_ms)
 
     async def _watched(
         self,
@@ -264,9 +287,9 @@ class Sender:
         return reply
 
     def _addressed(self, request: SendMessageV2 | SendBatchMessage, queue: MessageQueue) -> str:
-        address = self._instance.routes.master(queue.broker_name)
+        address = self._instance.routes.master_of(queue)
         if address is None:
-            raise BrokerUnknown(f"no master of broker {queue.broker_name} is known")
+            raise BrokerUnknown(f"no master of broker {self._instance.routes.broker_of(queue)} is known")
         request.queue_id = queue.queue_id
         request.broker_name = queue.broker_name
         return address

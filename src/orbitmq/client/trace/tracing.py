@@ -81,7 +81,7 @@ class Tracer:
                     message_id=result.message_id,
                     tags=message.tags,
                     keys=KEY_SEPARATOR.join(message.keys),
-                    store_host=self._instance.routes.master(result.queue.broker_name) or "",
+                    store_host=self._instance.routes.master_of(result.queue) or "",
                     body_length=size,
                     cost_ms=cost_ms,
                     kind=MessageKind.DELAYED if message.is_delayed else MessageKind.NORMAL,

@@ -68,7 +68,9 @@ def pull_without_commit(
     subscription: str = "*",
     expression_type: str = "TAG",
 ) -> PullMessage:
-    """A pull that commits no offset: answered at once, or within `wait_ms` where no message is there."""
+    """A pull of a physical queue that commits no offset: answered at once, or within `wait_ms` if it finds no
+    message.
+    """
     return PullMessage(
         consumer_group=group,
         topic=topic,
@@ -81,6 +83,7 @@ def pull_without_commit(
         sub_version=0,
         subscription=subscription,
         expression_type=expression_type,
+        logical=False,
     )
 
 

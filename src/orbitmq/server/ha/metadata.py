@@ -216,7 +216,7 @@ class MetadataSync:
         for place, offset in self._tables.ahead_of_master(body).items():
             committed = kept.get(place)
             try:
-                await self._call(address, UpdateConsumerOffset(*place, offset))
+                await self._call(address, UpdateConsumerOffset(*place, offset, logical=False))
             except BrokerRefused as error:
                 log.warning(
                     "the master %s does not take the offset of %s on %s: %s", address, *place[:2], error

@@ -207,7 +207,10 @@ class Cluster:
     def _bounds_at(self, address: str, queues: list[Queue]) -> Bounds:
         requests: list[Any] = []
         for queue in queues:
-            requests += [GetMinOffset(queue.topic, queue.queue_id), GetMaxOffset(queue.topic, queue.queue_id)]
+            requests += [
+                GetMinOffset(queue.topic, queue.queue_id, logical=False),
+                GetMaxOffset(queue.topic, queue.queue_id, logical=False),
+            ]
         offsets = [max(0, reply.offset) for reply in self.ask(address, lambda peer: call_all(peer, requests))]
         return dict(zip(queues, zip(offsets[::2], offsets[1::2], strict=True), strict=True))
 
@@ -219,7 +222,7 @@ class Cluster:
         found: dict[Queue, int | None] = {}
         for address, members in _by_address(times_ms).items():
             requests = [
-                SearchOffsetByTimestamp(queue.topic, queue.queue_id, times_ms[queue], "lower")
+                SearchOffsetByTimestamp(queue.topic, queue.queue_id, times_ms[queue], "lower", logical=False)
                 for queue in members
             ]
             offsets = self.ask(address, lambda peer, asked=requests: call_all(peer, asked))  # type: ignore[misc]
@@ -311,7 +314,7 @@ def call_all(connection: BlockingConnection, requests: Sequence[Any]) -> list[An
 def _readable(route: TopicRoute) -> list[Queue]:
     return [
         Queue(queue.topic, queue.broker_name, queue.queue_id, address, MASTER_ID in members)
-        for queue in route.subscribe_queues
+        for queue in route.stored_queues
         if (members := route.brokers.get(queue.broker_name))
         and (address := address_to_read(members)) is not None
     ]

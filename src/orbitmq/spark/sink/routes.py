@@ -51,9 +51,10 @@ class Routes:
 
     def master(self, queue: MessageQueue) -> str:
         """The address to send to. Raises WriteFailed."""
-        address = self.route(queue.topic).brokers.get(queue.broker_name, {}).get(MASTER_ID)
+        route = self.route(queue.topic)
+        address = route.brokers.get(route.broker_of(queue), {}).get(MASTER_ID)
         if address is None:
-            raise WriteFailed(f"broker {queue.broker_name} of topic {queue.topic} has no master now")
+            raise WriteFailed(f"broker {route.broker_of(queue)} of topic {queue.topic} has no master now")
         return address
 
     def route(self, topic: str) -> TopicRoute:

@@ -65,7 +65,8 @@ class GroupOffsets:
     def _write_at(self, address: str, members: list[tuple[Queue, int]]) -> None:
         group = self._options.group
         requests: list[Any] = [
-            UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset) for queue, offset in members
+            UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset, logical=False)
+            for queue, offset in members
         ]
         for request in requests:
             if (address, request.topic) not in self._introduced:

@@ -24,7 +24,7 @@ from orbitmq.protocol.requests.offset import (
     StoretimeReply,
     UpdateConsumerOffset,
 )
-from orbitmq.protocol.requests.pull import MAY_BE_HELD, PullMessage, PullReply, pull_without_commit
+from orbitmq.protocol.requests.pull import MAY_BE_HELD, PullMessage, PullReply
 from orbitmq.protocol.schema.declare import Reply, Request, Void
 
 BLOCK = 10_000
@@ -92,7 +92,7 @@ class Physical:
 
 
 def pull(offset: int, most: int = 32) -> PullMessage:
-    return pull_without_commit("G", "T", 0, offset, most, wait_ms=1000)
+    return PullMessage("G", "T", 0, offset, most, MAY_BE_HELD, 0, 1000, 0)
 
 
 def moved(*counts: int, placed: bool = True) -> tuple[Physical, list[Item]]:

@@ -14,7 +14,7 @@ from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, Refused
 from orbitmq.protocol.requests.offset import GetMaxOffset, OffsetReply, QueryConsumerOffset
-from orbitmq.protocol.requests.pull import PullMessage, PullReply, pull_without_commit
+from orbitmq.protocol.requests.pull import MAY_BE_HELD, PullMessage, PullReply
 from tests.kit.world import NOW, World
 
 LEADER = Item(1, 2, "broker-a", 10_000)
@@ -52,6 +52,10 @@ class Led(World):
         return self.handlers[request.CODE](Call(request, request.to_command(), self.peer()), NOW)
 
 
+def pull(offset: int) -> PullMessage:
+    return PullMessage("G", "T", 0, offset, 32, MAY_BE_HELD, 0, 1000, 0)
+
+
 def reply_to(wait: Any, **outcome: Any) -> Any:
     assert isinstance(wait, Wait)
     return wait.then(Outcome(outcome.pop("timed_out", False), **outcome), NOW)
@@ -59,7 +63,7 @@ def reply_to(wait: Any, **outcome: Any) -> Any:
 
 def test_a_pull_of_earlier_messages_is_answered_by_the_broker_that_has_them() -> None:
     led = Led()
-    wait = led.serve(pull_without_commit("G", "T", 0, 7, 32, wait_ms=1000))
+    wait = led.serve(pull(7))
     (question,) = wait.on
     assert isinstance(question, OtherBroker)
     assert question.name == "broker-b"
@@ -80,7 +84,7 @@ def test_a_pull_of_earlier_messages_is_answered_by_the_broker_that_has_them() ->
 
 def test_a_pull_of_the_last_stretch_is_held_here() -> None:
     led = Led()
-    wait = led.serve(pull_without_commit("G", "T", 0, 10_001, 32, wait_ms=1000))
+    wait = led.serve(pull(10_001))
     assert wait.on[0] == DataAt("T", 2, 1, None)
     answer = reply_to(wait)
     assert (answer.code, answer.next_begin_offset, answer.offset_delta) == (0, 10_002, 10_000)
@@ -89,7 +93,7 @@ def test_a_pull_of_the_last_stretch_is_held_here() -> None:
 def test_a_held_pull_ends_when_its_queue_moves_away() -> None:
     led = Led()
     static = led.topics.static
-    wait = led.serve(pull_without_commit("G", "T", 0, 10_001, 32, wait_ms=1000))
+    wait = led.serve(pull(10_001))
     assert wait.any_of
     moved = [*static.by_topic["T"].hosted_queues[0], Item(2, 0, "broker-b", -1)]
     static.put(replace(static.by_topic["T"], hosted_queues={0: moved}), NOW)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from orbitmq.client.core.routes import TopicRoute, address_to_read
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingInfo
 
 
 def route(**changes: object) -> TopicRoute:
@@ -51,6 +52,18 @@ def test_subscribe_queues_are_all_that_can_be_read() -> None:
             MessageQueue("T", "no-master", 0),
         ]
     )
+
+
+def test_a_static_topic_has_logical_queues_and_each_is_led_by_one_broker() -> None:
+    mappings = {
+        "a": TopicQueueMappingInfo("T", total_queues=4, bname="a", epoch=2, curr_id_map={0: 0, 2: 1}),
+        "b": TopicQueueMappingInfo("T", total_queues=4, bname="b", epoch=1, curr_id_map={0: 0, 1: 1}),
+    }
+    found = route(topic_queue_mapping_by_broker=mappings, order_topic_conf=None)
+    queues = [MessageQueue("T", "__syslo__global__", number) for number in range(4)]
+    assert found.subscribe_queues == queues, "members of a group share them all, led or not"
+    assert list(found.leaders.values()) == ["a", "b", "a", "__syslo__none__"]
+    assert found.publish_queues == queues[:3]
 
 
 def test_a_template_has_no_more_queues_than_asked_for() -> None:
