@@ -197,11 +197,11 @@ def units(spark: SparkSession, files: Files, kept: Checkpoint | None = None) -> 
     A store may have a hundred thousand queues: a task is told its own alone.
     """
     rows = [(one.store, one.folder, one.name, one.topic, one.queue_id) for one in files.queues]
-    columns = "store string, folder string, file string, topic string, queueId int"
+    columns = "store string, folder string, file string, topic string, queue int"
     storage = files.queues[0].storage if files.queues else ()
 
-    def piece_of(*row: Any) -> Piece:
-        return QueuePiece(*row, storage=storage)
+    def piece_of(store: str, folder: str, file: str, topic: str, queue: int) -> Piece:
+        return QueuePiece(store, folder, file, topic, queue, storage)
 
     return _read(spark, files.queues, rows, columns, piece_of, UNITS, kept, at_once=64)
 
