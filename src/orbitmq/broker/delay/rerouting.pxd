@@ -1,6 +1,7 @@
 # Delayed messages, timers and half messages, which are stored elsewhere first: their properties as clients send them, and
 # their records as they are stored, read in place. For the hot modules where they are compiled.
 
+from orbitmq.broker.meaningful_properties cimport is_left_to_rules
 from orbitmq.protocol.buffers.bounded cimport (
     Span,
     byte_of,
@@ -62,12 +63,13 @@ cdef inline bint read_entry(Span properties, Py_ssize_t at, Entry *entry) noexce
     return entry.name.size > 0 and entry.value.size > 0 and find_byte(entry.value, 1) < 0
 
 
-cdef inline bint classify_rerouted(Span properties, bint sync_flush, Rerouting *rerouted) noexcept:
+cdef inline bint classify_rerouted(
+    Span properties, Span beginnings, bint sync_flush, Rerouting *rerouted
+) noexcept:
     """True if ASCII properties, which end with 0x02, are those of a message with a delay level or of a half message, to
     which three more can be added as they are; what that needs of them is in `rerouted`.
     """
     cdef Py_ssize_t at = 0
-    cdef unsigned char first
     cdef Entry entry
     cdef bint is_half = False
     cdef bint has_tags = False
@@ -81,70 +83,39 @@ cdef inline bint classify_rerouted(Span properties, bint sync_flush, Rerouting *
     while at < properties.size:
         if not read_entry(properties, at, &entry):
             return False
-        first = byte_of(entry.name, 0)
-        if first == 68:  # D
-            if starts_with(entry.name, b"DELAY"):
-                if entry.name.size != 5 or rerouted.level or entry.value.size > 2:
-                    return False
-                if byte_of(entry.value, 0) == 48 or not is_digits(entry.value):
-                    return False
-                rerouted.level = <int> digits(entry.value)
-        elif first == 85:  # U
-            if is_literal(entry.name, b"UNIQ_KEY"):
-                if rerouted.unique_size or not is_alphanumeric(entry.value):
-                    return False
-                rerouted.unique_at = entry.value_at
-                rerouted.unique_size = entry.value.size
-        elif first == 84:  # T
-            if is_literal(entry.name, b"TAGS"):
-                if has_tags:
-                    return False
-                has_tags = True
-                rerouted.tags_code = tag_hash(entry.value)
-            elif is_literal(entry.name, b"TRAN_MSG"):
-                if is_half or not is_literal(entry.value, b"true"):
-                    return False
-                is_half = True
-            elif (
-                starts_with(entry.name, b"TIMER_")
-                or starts_with(entry.name, b"TRACE_ON")
-                or starts_with(entry.name, b"TRAN")
-            ):
+        if is_literal(entry.name, b"DELAY"):
+            if rerouted.level or entry.value.size > 2:
                 return False
-        elif first == 80:  # P
-            if is_literal(entry.name, b"PGROUP"):
-                if rerouted.group_size:
-                    return False
-                rerouted.group_at = entry.value_at
-                rerouted.group_size = entry.value.size
-            elif starts_with(entry.name, b"POP_CK"):
+            if byte_of(entry.value, 0) == 48 or not is_digits(entry.value):
                 return False
-        elif first == 95:  # _
-            if is_literal(entry.name, b"__SHARDINGKEY"):
-                if rerouted.is_ordered:
-                    return False
-                rerouted.is_ordered = True
-            elif (
-                starts_with(entry.name, b"__transactionId__")
-                or starts_with(entry.name, b"_SYS_MSG_PRIORITY_")
-                or starts_with(entry.name, b"__LITE_TOPIC")
-            ):
+            rerouted.level = <int> digits(entry.value)
+        elif is_literal(entry.name, b"UNIQ_KEY"):
+            if rerouted.unique_size or not is_alphanumeric(entry.value):
                 return False
-        elif first == 73:  # I
-            if starts_with(entry.name, b"INNER_MULTI_"):
+            rerouted.unique_at = entry.value_at
+            rerouted.unique_size = entry.value.size
+        elif is_literal(entry.name, b"TAGS"):
+            if has_tags:
                 return False
-        elif first == 82:  # R
-            if starts_with(entry.name, b"REAL_"):
+            has_tags = True
+            rerouted.tags_code = tag_hash(entry.value)
+        elif is_literal(entry.name, b"TRAN_MSG"):
+            if is_half or not is_literal(entry.value, b"true"):
                 return False
-        elif first == 77:  # M
-            if starts_with(entry.name, b"MSG_REGION"):
+            is_half = True
+        elif is_literal(entry.name, b"PGROUP"):
+            if rerouted.group_size:
                 return False
-        elif first == 67:  # C
-            if starts_with(entry.name, b"CLUSTER") or starts_with(entry.name, b"CHECK_IMMUNITY_"):
+            rerouted.group_at = entry.value_at
+            rerouted.group_size = entry.value.size
+        elif is_literal(entry.name, b"__SHARDINGKEY"):
+            if rerouted.is_ordered:
                 return False
-        elif first == 87 and sync_flush:  # W
-            if is_literal(entry.name, b"WAIT"):
-                return False
+            rerouted.is_ordered = True
+        elif sync_flush and is_literal(entry.name, b"WAIT"):
+            return False
+        elif is_left_to_rules(entry.name, beginnings):
+            return False
         at = entry.behind
     if not rerouted.unique_size:
         return False

@@ -8,9 +8,9 @@ answer behind those before it. It stops at the first frame that it does not know
 general path (`handlers`, `rules`) handles the read, and it comes to the same, byte by byte.
 
 The fast path holds no rule of its own. Tables and options that the rules decide by are given to it: the
-topics, names that nobody may send to, delay levels, the half messages that may be decided. A message that
-needs a decision, such as a queue that does not exist yet, a topic that is not writable, or a segment
-without space, stops it.
+properties that mean more (`meaningful_properties.py`), the topics, names that nobody may send to, delay
+levels, the half messages that may be decided. A message that needs a decision, such as a queue that does not
+exist yet, a topic that is not writable, or a segment without space, stops it.
 
 A read is atomic: nothing of it is visible before `MessageStore.commit`. Each frame is checked before it
 changes anything; what fails behind that, for want of memory, rolls back the whole read.
@@ -28,6 +28,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
+from orbitmq.broker.meaningful_properties import FastPath, packed_beginnings
 from orbitmq.broker.transaction.events import EndedHalf, StoredHalf
 from orbitmq.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
 from orbitmq.protocol.records.checksums_cy import CRC_TABLES, crc32
@@ -64,6 +65,10 @@ _ANSWER_BYTES = cython.declare(cython.Py_ssize_t, 160)
 """Limit of an answer beside the parts of its template and the unique id."""
 _HALF_TOPIC: bytes = HALF_TOPIC.encode()
 _SCHEDULE_TOPIC: bytes = SCHEDULE_TOPIC.encode()
+_OF_PLAIN: bytes = packed_beginnings(FastPath.PLAIN)
+_OF_REROUTED: bytes = packed_beginnings(FastPath.REROUTED)
+_OF_BATCH: bytes = packed_beginnings(FastPath.BATCH)
+_IN_BATCH: bytes = packed_beginnings(FastPath.IN_BATCH)
 _SEND = cython.declare(cython.int, 310)
 _SEND_BATCH = cython.declare(cython.int, 320)
 _END_TRANSACTION = cython.declare(cython.int, 37)
@@ -272,7 +277,7 @@ class _Sends:
             return False
         # Half messages are no plain sends.
         is_plain: cython.bint = not self._sys_flag & 0xC and classify_properties(
-            sent, self._sync_flush, cython.address(plain)
+            sent, span_of(_OF_PLAIN), self._sync_flush, cython.address(plain)
         )
         if byte_of(sent, sent.size - 1) != 2:
             put_u8(laid, 2)
@@ -286,7 +291,9 @@ class _Sends:
             record.queue_id = cython.cast(cython.int, self._queue_id)
             record.topic = span_of(self._topic_name)
         else:
-            if not classify_rerouted(span_written(laid), self._sync_flush, cython.address(rerouting)):
+            if not classify_rerouted(
+                span_written(laid), span_of(_OF_REROUTED), self._sync_flush, cython.address(rerouting)
+            ):
                 return False
             self._refresh_rules()
             unique = part_of(sent, rerouting.unique_at, rerouting.unique_size)
@@ -336,7 +343,9 @@ class _Sends:
         if not unescape(header.fields[8].span, header.fields[8].escaped, laid):
             return False
         sent = span_written(laid)
-        if not find_batch_id(sent, cython.address(unique_at), cython.address(unique_size)):
+        if not find_batch_id(
+            sent, span_of(_OF_BATCH), cython.address(unique_at), cython.address(unique_size)
+        ):
             return False
         if not is_same(header.fields[1].span, span_of(self._topic_name)) and not self._choose_topic(
             header.fields[1].span
@@ -349,7 +358,9 @@ class _Sends:
         self._fill(cython.address(record), self._own_of_batches)
         record.queue_id = cython.cast(cython.int, self._queue_id)
         record.topic = span_of(self._topic_name)
-        if not measure_plain_batch(record.body, cython.address(content)) or not batch_fits(
+        if not measure_plain_batch(
+            record.body, span_of(_IN_BATCH), cython.address(content)
+        ) or not batch_fits(
             cython.address(content), cython.address(record), cython.address(self.log), self._reserved()
         ):
             return False

@@ -1,5 +1,7 @@
 # The meaning of properties to the broker, looked at in place: for the hot modules where they are compiled.
+# `beginnings` are those that the rules decide about (`meaningful_properties.py`).
 
+from orbitmq.broker.meaningful_properties cimport is_left_to_rules
 from orbitmq.protocol.buffers.bounded cimport (
     Reader,
     Span,
@@ -20,35 +22,13 @@ from orbitmq.protocol.records.batch cimport BatchEntry, next_of_batch
 from orbitmq.protocol.records.record cimport has_property_crc
 
 
-cdef inline bint is_meaningful(Span entry) noexcept:
-    """True if an entry's name begins like one that the broker acts on, or sets itself."""
-    cdef unsigned char c = byte_of(entry, 0)
-    if c == 68:  # D
-        return starts_with(entry, b"DELAY")
-    if c == 84:  # T
-        return (
-            starts_with(entry, b"TIMER_") or starts_with(entry, b"TRAN_MSG") or starts_with(entry, b"TRACE_ON")
-        )
-    if c == 80:  # P
-        return starts_with(entry, b"POP_CK")
-    if c == 77:  # M
-        return starts_with(entry, b"MSG_REGION")
-    if c == 95:  # _
-        return starts_with(entry, b"_SYS_MSG_PRIORITY_") or starts_with(entry, b"__LITE_TOPIC")
-    if c == 73:  # I
-        return starts_with(entry, b"INNER_MULTI_")
-    if c == 67:  # C
-        return starts_with(entry, b"CLUSTER")
-    return False
-
-
 cdef inline bint is_stored(Span entry) noexcept:
     """True if an entry has a name and a value: others are not stored."""
     return 0 < find_byte(entry, 1) < entry.size - 1
 
 
 cdef inline bint find_batch_id(
-    Span properties, Py_ssize_t *unique_at, Py_ssize_t *unique_size
+    Span properties, Span beginnings, Py_ssize_t *unique_at, Py_ssize_t *unique_size
 ) noexcept:
     """Gives the id of a batch as a whole, of size 0 where it has none; False if its properties mean more."""
     cdef Py_ssize_t at = 0
@@ -56,11 +36,10 @@ cdef inline bint find_batch_id(
     cdef Span entry
     unique_at[0] = unique_size[0] = 0
     while at < properties.size:
-        entry = rest_of(properties, at)
-        if starts_with(entry, b"DELAY") or starts_with(entry, b"TRAN_MSG"):
-            return False
         stop = find_end(properties, 2, at)
         entry = part_of(properties, at, stop - at)
+        if is_left_to_rules(entry, beginnings):
+            return False
         if starts_with(entry, b"UNIQ_KEY"):
             if (
                 unique_size[0]
@@ -89,35 +68,25 @@ cdef inline bint lacks_separator(Span properties) noexcept:
     return properties.size > 0 and byte_of(properties, properties.size - 1) != 2
 
 
-cdef inline bint is_plain_in_batch(Span properties) noexcept:
+cdef inline bint is_plain_in_batch(Span properties, Span beginnings) noexcept:
     """True if the broker can add its own properties to those of a message of a batch; False if there are tags that are
     more than ASCII.
     """
     cdef Py_ssize_t at = 0
     cdef Py_ssize_t stop
     cdef Span entry
-    cdef unsigned char first
     while at < properties.size:
         stop = find_end(properties, 2, at)
         entry = part_of(properties, at, stop - at)
-        first = byte_of(entry, 0)
-        if first == 84:  # T
-            if entry.size > 5 and starts_with(entry, b"TAGS\x01") and not is_ascii(rest_of(entry, 5)):
-                return False
-        elif first == 80:  # P
-            if starts_with(entry, b"POP_CK"):
-                return False
-        elif first == 67:  # C
-            if starts_with(entry, b"CLUSTER"):
-                return False
-        elif first == 73:  # I
-            if starts_with(entry, b"INNER_MULTI_"):
-                return False
+        if is_left_to_rules(entry, beginnings):
+            return False
+        if entry.size > 5 and starts_with(entry, b"TAGS\x01") and not is_ascii(rest_of(entry, 5)):
+            return False
         at = stop + 1
     return True
 
 
-cdef inline bint measure_plain_batch(Span batch, Content *content) noexcept:
+cdef inline bint measure_plain_batch(Span batch, Span beginnings, Content *content) noexcept:
     """Measures the body of a batch (see `batch_cy`); False if it is not whole, or one of its messages not plain."""
     cdef Reader source = reader_over(batch)
     cdef BatchEntry entry
@@ -130,7 +99,7 @@ cdef inline bint measure_plain_batch(Span batch, Content *content) noexcept:
     while unread(&source):
         if not next_of_batch(&source, &entry):
             return False
-        if find_byte(entry.properties, 0) >= 0 or not is_plain_in_batch(entry.properties):
+        if find_byte(entry.properties, 0) >= 0 or not is_plain_in_batch(entry.properties, beginnings):
             return False
         # With the separator that comes before the broker's own.
         properties_size = entry.properties.size + lacks_separator(entry.properties)
@@ -151,7 +120,9 @@ cdef struct Plain:
     bint is_ordered
 
 
-cdef inline bint classify_properties(Span properties, bint sync_flush, Plain *plain) noexcept:
+cdef inline bint classify_properties(
+    Span properties, Span beginnings, bint sync_flush, Plain *plain
+) noexcept:
     """Finds what storing and answering need of ASCII properties; False if one of them means more, or no id is there."""
     cdef Py_ssize_t at = 0
     cdef Py_ssize_t stop
@@ -163,7 +134,7 @@ cdef inline bint classify_properties(Span properties, bint sync_flush, Plain *pl
     if find_byte(properties, 0) >= 0:
         return False
     while at < properties.size:
-        if is_meaningful(rest_of(properties, at)):
+        if is_left_to_rules(rest_of(properties, at), beginnings):
             return False
         stop = find_end(properties, 2, at)
         entry = part_of(properties, at, stop - at)

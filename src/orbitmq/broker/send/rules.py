@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from orbitmq.broker.auth.permissions import PUB, SUB
 from orbitmq.broker.auth.records import user_of
 from orbitmq.broker.copied_properties import MAX_COPIED_PROPERTIES_BYTES
+from orbitmq.broker.meaningful_properties import DROPPED, DROPPED_IN_BATCH
 from orbitmq.broker.metadata.static_mappings import LedQueue
 from orbitmq.broker.retry.rules import retry_limit
 from orbitmq.broker.role.blind import refused_while_blind
@@ -25,7 +26,6 @@ from orbitmq.protocol.help_pages import UNKNOWN_TOPICS
 from orbitmq.protocol.names import (
     DLQ_ORIGIN_TOPIC,
     HALF_TOPIC,
-    INNER_MULTI_QUEUE_OFFSET,
     MAX_TOPIC_CHARACTERS,
     RETRY_PREFIX,
     RETRY_TOPIC,
@@ -42,7 +42,7 @@ from orbitmq.protocol.requests.send import SendBatchMessage
 from orbitmq.store import PendingMessage
 
 _PUB_OR_SUB = PUB | SUB
-_NO_SENDERS = (b"POP_CK\x01", b"CLUSTER\x01", INNER_MULTI_QUEUE_OFFSET.encode() + b"\x01")
+_DROPPED_IN_BATCH = tuple(f"{name}\x01".encode() for name in DROPPED_IN_BATCH)
 
 
 @dataclass(slots=True)
@@ -194,7 +194,7 @@ def _rewrite(
     now: int,
 ) -> tuple[str, int, int | None]:
     """Applies what properties ask for; gives the topic, queue and tags code under which to store."""
-    for name in ("POP_CK", "MSG_REGION", "TRACE_ON", "CLUSTER"):
+    for name in DROPPED:
         properties.pop(name, None)
     properties.setdefault("UNIQ_KEY", tables.new_unique_id(now))
     name = call.request.topic
@@ -330,9 +330,9 @@ def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int, own: b
 
 def _in_batch(properties: bytes, own: bytes) -> bytes:
     """The properties of a message of a batch with the broker's own, and without those that no sender sets."""
-    if any(name in properties for name in _NO_SENDERS):
+    if any(name in properties for name in _DROPPED_IN_BATCH):
         entries = properties.split(b"\x02")
-        properties = b"\x02".join([entry for entry in entries if not entry.startswith(_NO_SENDERS)])
+        properties = b"\x02".join([entry for entry in entries if not entry.startswith(_DROPPED_IN_BATCH)])
     if properties and not properties.endswith(b"\x02"):
         properties += b"\x02"
     return properties + own

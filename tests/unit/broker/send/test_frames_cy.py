@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from orbitmq.broker.meaningful_properties import LEFT_TO_RULES, FastPath
 from orbitmq.broker.send import frames_cy
 from orbitmq.protocol.records.hashing import java_hash
 from orbitmq.protocol.remoting.command import FLAG_ONEWAY
@@ -122,6 +123,25 @@ def test_what_is_no_plain_send_is_left_with_all_behind_it(
     first = frames(message())
     assert len(compare(brokers, first + frames(message(**fields), message(queue_id=2)))) == 3
     assert brokers[0].taken_bytes(frames(message(**fields))) == 0
+
+
+@compiled_only
+def test_each_row_of_meaningful_properties_leaves_a_message_to_the_rules_and_other_names_do_not(
+    brokers: tuple[RealBroker, RealBroker],
+) -> None:
+    first = brokers[0]
+    for queue in ("DELAY\x013\x02", HALF):
+        first.send(properties=ID + queue)
+    first.broker.topics.note_saved()
+
+    def is_left(*parts: str) -> bool:
+        return first.taken_bytes(frames(message(properties=ID + "".join(parts)))) == 0
+
+    for name, paths in LEFT_TO_RULES.items():
+        one = f"{name}X\x01v\x02"
+        assert is_left(one) == (FastPath.PLAIN in paths), name
+        assert is_left(HALF, one) == (FastPath.REROUTED in paths), name
+        assert not is_left(f"x{one}"), name
 
 
 @pytest.mark.parametrize("size", [*range(16_320, 16_350), 32_700, 32_740, 32_760])
