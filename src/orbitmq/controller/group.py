@@ -96,7 +96,9 @@ class BrokerGroup:
     waits_for_lease: bool = False
     """True from an election while another member's lease held until the new master has begun."""
     is_restored: bool = False
-    """True if a member has had a later epoch than the store: its in-sync set is that of an older time."""
+    """True if a member has had a later epoch, or a later in-sync set, than the store: its set is that of an
+    older time.
+    """
     begins_anew: bool = False
     """True if all members were removed: the next ones begin anew, behind the epochs of before."""
     reserve: frozenset[int] = frozenset()

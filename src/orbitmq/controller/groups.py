@@ -212,7 +212,8 @@ class BrokerGroups:
         """Notes the heartbeat of a member; gives its group.
 
         Raises Refused for an epoch that it cannot have. One that is later than the group's shows that the
-        store was restored: then nobody is master until all members were heard, see `elect`.
+        store was restored: then nobody is master until all members were heard, see `elect`. A later set does
+        as well; then the master of this epoch stays, who knows its set, and nobody else is elected before.
         """
         replica, before = group.replicas[broker_id], group
         epoch = beat.known_epoch
@@ -248,14 +249,20 @@ class BrokerGroups:
             broker_id == group.master_id
             and epoch == group.master_epoch
             and beat.is_master
-            and beat.set_epoch > group.sync_state_set_epoch
+            and (beat.set_epoch > group.sync_state_set_epoch or group.is_restored)
         ):
-            log.error(
-                "the in-sync set of %s has had change %d, and the consensus store only %d: it was restored",
-                group.name, beat.set_epoch, group.sync_state_set_epoch,
-            )  # fmt: skip
-            known = replace(group, sync_state_set_epoch=beat.set_epoch)
+            self._say_older_set(group, beat)
+            latest = max(beat.set_epoch, group.sync_state_set_epoch)
+            known = replace(group, sync_state_set_epoch=latest, is_restored=False)
             group = known.with_sync_state_set(frozenset((broker_id,)))
+        elif (
+            replica.was_heard
+            and epoch == group.master_epoch
+            and beat.set_epoch > group.sync_state_set_epoch
+            and not group.was_never_elected
+        ):
+            self._say_older_set(group, beat)
+            group = replace(group, sync_state_set_epoch=beat.set_epoch, is_restored=True)
         self._live.heartbeat((group.name, broker_id), beat)
         if not replica.was_heard:
             group = group.with_replica(broker_id, replace(replica, was_heard=True))
@@ -269,6 +276,13 @@ class BrokerGroups:
         if group != before:
             self._put(group)
         return group
+
+    def _say_older_set(self, group: BrokerGroup, beat: LiveBroker) -> None:
+        if beat.set_epoch > group.sync_state_set_epoch:
+            log.error(
+                "the in-sync set of %s has had change %d, and the consensus store only %d: it was restored",
+                group.name, beat.set_epoch, group.sync_state_set_epoch,
+            )  # fmt: skip
 
     def ended(self, member: Member, now: int) -> None:
         """Notes that a member's process has ended, and its lease with it."""

@@ -34,7 +34,7 @@ class LiveBroker:
     known_epoch: int = -1
     """The last epoch that it has heard of; its log may lack it."""
     set_epoch: int = -1
-    """Of a master: number of the last change of its in-sync set."""
+    """Number of the last change of the in-sync set that it has heard of in that epoch."""
     is_master: bool | None = None
     """True if it answers as master while its lease holds; None for brokers that have no lease (Apache's)."""
     peer: str = ""

@@ -105,6 +105,32 @@ def test_a_master_whose_in_sync_set_is_newer_than_the_stores_is_alone_in_it_unti
     assert master(story) == (None, 1)
 
 
+def test_no_member_is_elected_from_an_older_set_before_the_master_was_heard() -> None:
+    """Member 2 has left the set since the store's time, and has heard of that: it may lack messages."""
+    story, (_, second, _) = restored()
+    second.epoch, second.set_epoch = 1, 8
+    beat(second)
+    story.pass_time(2 * TIMEOUT_MS)
+    beat(second)
+    assert master(story) == (None, 1)
+    with pytest.raises(Refused, match=r"change 8 of its in-sync set.*missing: 1, 3\)"):
+        second.beat()
+
+
+def test_the_master_of_the_stores_epoch_stays_though_another_member_tells_of_a_later_set() -> None:
+    story, (first, second, _) = restored()
+    first.is_master, first.epoch, first.set_epoch = True, 1, 7
+    second.epoch, second.set_epoch = 1, 8
+    beat(second)
+    first.beat()
+    second.beat()
+    group = story.controller.groups.get("broker-a")
+    assert group is not None
+    assert (group.master_id, group.sync_state_set, group.sync_state_set_epoch) == (1, {1}, 9)
+    first.die()
+    assert master(story) == (None, 1)
+
+
 def test_a_member_may_be_so_far_ahead_and_no_further() -> None:
     story, (first, _, _) = restored()
     first.epoch = 1 + MAX_EPOCHS_AHEAD + 1

@@ -206,6 +206,8 @@ class RoleMachine:
         self.is_registered = False
         self.known_epoch = 0
         """The last epoch of which a controller has told, whether a role came of it or not."""
+        self._known_set = 0, 0
+        """The epoch in which a controller has told of an in-sync set last, and the number of its change."""
         self.remembered: Elected | None = None
         """The master that this broker follows, or followed before it began anew."""
         self._elected: Elected | None = None
@@ -270,6 +272,8 @@ class RoleMachine:
         """The heartbeat that is due."""
         settings, identity, log = self._settings, self._identity, self._log
         epoch, is_master = self._epochs.last, self._role.current is Role.MASTER
+        known_epoch = max(self.known_epoch, self._role.epoch, epoch)
+        set_in, known_set = self._known_set
         return BrokerHeartbeat(
             identity.cluster,
             identity.address,
@@ -280,8 +284,8 @@ class RoleMachine:
             confirm_offset=log.confirm_offset,
             heartbeat_timeout_mills=settings.controller_heart_beat_timeout_mills,
             election_priority=settings.broker_election_priority,
-            known_epoch=max(self.known_epoch, self._role.epoch, epoch),
-            set_epoch=self.in_sync.epoch if is_master else None,
+            known_epoch=known_epoch,
+            set_epoch=self.in_sync.epoch if is_master else known_set if set_in == known_epoch else None,
             is_master=is_master,
         )
 
@@ -367,6 +371,7 @@ class RoleMachine:
         if elected.epoch >= self._role.epoch:
             is_news = elected.epoch > self.known_epoch
             self.known_epoch = max(self.known_epoch, elected.epoch)
+            self._known_set = max(self._known_set, (elected.epoch, elected.set_epoch))
             self._owes_word = elected.master_id != self.broker_id and (is_news or self._owes_word)
 
     def nobody_answers(self) -> None:

@@ -151,8 +151,9 @@ def _why_restored(tables: ControllerTables, group: BrokerGroup) -> str:
         )
     missing = ", ".join(map(str, tables.groups.unheard(group))) or "none"
     return (
-        f"the consensus store was restored: {group.name} has had epoch {group.master_epoch} since. It gets a "
-        f"master once all members were heard (missing: {missing}), or an operator elects one"
+        f"the consensus store was restored: {group.name} has had epoch {group.master_epoch}, and change "
+        f"{group.sync_state_set_epoch} of its in-sync set, since. It gets a master once all members were "
+        f"heard (missing: {missing}), or an operator elects one"
     )
 
 

@@ -38,7 +38,7 @@ class BrokerHeartbeat(Request[Void]):
     known_epoch: int | None = wire("orbitmqEpoch", default=None)
     """The last epoch that the broker has heard of; its log may lack it."""
     set_epoch: int | None = wire("orbitmqSetEpoch", default=None)
-    """Of a master: number of the last change of its in-sync set."""
+    """Number of the last change of the in-sync set that the broker has heard of in that epoch."""
     is_master: bool | None = wire("orbitmqMaster", default=None)
     """True if the broker answers as master while its lease holds; absent from brokers without a lease."""
 
