@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 
-from tests.unit.options.running import running
+from tests.kit.running_standalone import running
 
 TEXT = Path(__file__).parents[2].joinpath("ARCHITECTURE.md").read_text()
 NOT_POOLS = {"main", "metrics"}

@@ -20,7 +20,7 @@ from orbitmq import Message, Producer, PushConsumer, ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET
 from orbitmq.spark.source import DefaultSource
 from orbitmq.store.log import append_cy
-from tests.unit.options.running import running
+from tests.kit.running_standalone import running
 
 ROOT = Path(__file__).parents[2]
 SOURCES = Path(orbitmq.__file__).parent

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from orbitmq.net.errors import CallTimeout, NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import BrokerRefused
-from tests.fault.test_broker_kill import QUEUES, pool_of, send
+from tests.kit.broker_load import QUEUES, pool_of, send
 
 PAUSE_SECONDS = 0.01
 """Between a refusal and the next try."""

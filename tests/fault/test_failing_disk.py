@@ -21,7 +21,7 @@ from tests.fault.faulty_machine import FaultyMachine
 from tests.fault.recorded_broker import Recorded, check_after, with_small_wheel
 from tests.fault.recorded_disk import RecordedDisk
 from tests.fault.stubborn import Stubborn, names
-from tests.fault.test_broker_kill import everything, pool_of, send
+from tests.kit.broker_load import everything, pool_of, send
 from tests.kit.store import NOW, bodies, crash, filled, message, options, query, run_task
 
 FAULTS = int(os.environ.get("ORBITMQ_DISK_FAULTS", "8"))

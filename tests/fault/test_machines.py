@@ -26,7 +26,7 @@ from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.server.lifecycle.clock import Clock
 from orbitmq.testing import LocalBroker
 from tests.fault.faulty_machine import FaultyMachine
-from tests.fault.test_broker_kill import Load, everything, pool_of, records, send
+from tests.kit.broker_load import Load, everything, pool_of, records, send
 from tests.kit.store import NOW, bodies, filled, message, opened, run_task
 
 STOP_SECONDS = float(os.environ.get("ORBITMQ_STOP_SECONDS", "3"))

@@ -20,7 +20,7 @@ from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.testing import LocalBroker
 from tests.fault.mixed import PROPERTIES, Mix
-from tests.fault.test_broker_kill import everything, pool_of, send
+from tests.kit.broker_load import everything, pool_of, send
 
 SQUEEZES = int(os.environ.get("ORBITMQ_SQUEEZES", "3"))
 SEED = int(os.environ.get("ORBITMQ_SQUEEZE_SEED", "1"))

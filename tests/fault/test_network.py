@@ -22,7 +22,7 @@ from orbitmq.protocol.requests.offset import QueryConsumerOffset
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing import LocalBroker
 from tests.client.naming import until
-from tests.fault.test_broker_kill import QUEUES, pool_of, records, send
+from tests.kit.broker_load import QUEUES, pool_of, records, send
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -23,7 +23,7 @@ from orbitmq.store import MessageStore, PutStatus
 from orbitmq.testing import LocalBroker
 from tests.fault.recorded_disk import RecordedDisk
 from tests.fault.stubborn import Stubborn, names
-from tests.fault.test_broker_kill import everything, pool_of
+from tests.kit.broker_load import everything, pool_of
 from tests.kit.store import NOW, bodies, crash, filled, message, options, query, run_task
 from tests.needs import need
 

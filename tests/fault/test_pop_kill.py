@@ -16,7 +16,7 @@ from orbitmq.protocol.records.message_cy import decode_records
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage
 from orbitmq.protocol.requests.send import SendMessageV2
 from tests.fault.conftest import OwnProcess
-from tests.fault.test_broker_kill import pool_of
+from tests.kit.broker_load import pool_of
 
 QUEUES = 4
 INVISIBLE_MS = 3_000

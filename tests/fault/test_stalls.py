@@ -15,7 +15,7 @@ from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.store import GetStatus, MessageStore, StoreOptions
 from tests.fault.faulty_machine import FaultyMachine
 from tests.fault.stubborn import Stubborn, names
-from tests.fault.test_broker_kill import everything, pool_of
+from tests.kit.broker_load import everything, pool_of
 from tests.kit.store import NOW, message
 
 TOTAL_BYTES = 200 << 20

@@ -15,7 +15,7 @@ from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.requests.send import SendMessageV2
 from tests.fault.conftest import OwnProcess
 from tests.fault.faulty_machine import FaultyMachine
-from tests.fault.test_broker_kill import records
+from tests.kit.broker_load import records
 
 KILLS = 3
 LONGEST_MS = 6_000

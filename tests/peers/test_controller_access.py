@@ -16,8 +16,8 @@ from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.protocol.requests.controller import CleanBrokerData, ControllerElectMaster
 from orbitmq.testing.local_etcd import LocalEtcd
+from tests.kit.replication import until
 from tests.peers.test_controller_mode import Group, etcd, role, two
-from tests.unit.server.ha.test_replication import until
 
 __all__ = ["etcd"]
 OPERATOR, BROKERS = Credentials("root", "r-secret"), Credentials("inner", "i-secret")

@@ -31,8 +31,8 @@ from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing.local_broker import SMALL_SEGMENTS
 from orbitmq.testing.local_etcd import LocalEtcd
+from tests.kit.replication import log_of, until
 from tests.needs import need
-from tests.unit.server.ha.test_replication import log_of, until
 
 TIMEOUT_MS = 1_500
 

@@ -15,9 +15,9 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.requests.controller import ControllerElectMaster
 from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.testing.local_etcd import LocalEtcd
+from tests.kit.replication import log_of, until
 from tests.needs import need
 from tests.peers.test_controller_mode import Group, role, two
-from tests.unit.server.ha.test_replication import log_of, until
 
 
 class Backup:

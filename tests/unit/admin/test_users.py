@@ -15,7 +15,7 @@ from orbitmq.cli.app import run
 from orbitmq.protocol.bodies.auth import PolicyEntryInfo
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.remoting.signing import Credentials
-from tests.unit.options.running import Running, running
+from tests.kit.running_standalone import Running, running
 
 ROOT = Credentials("root", "root-secret")
 CHECKED = {

@@ -41,9 +41,9 @@ from orbitmq.protocol.requests.route import (
 from orbitmq.protocol.requests.topic import GetAllTopicConfig, UpdateAndCreateTopic
 from orbitmq.protocol.schema.declare import Void
 from orbitmq.server.turn.listener import BACKLOG
+from tests.kit.running_standalone import running
 from tests.kit.scripted_admin import Scripted
 from tests.kit.world import NOW, World
-from tests.unit.options.running import running
 
 
 def pull(kind: type[Any] = PullMessage, **values: Any) -> Any:

@@ -15,7 +15,7 @@ from orbitmq.admin.users import create_user, update_user
 from orbitmq.client import Message, Producer
 from orbitmq.protocol.errors import NoPermission
 from orbitmq.protocol.remoting.signing import Credentials
-from tests.unit.options.running import Running, running
+from tests.kit.running_standalone import Running, running
 
 ROOT = Credentials("root", "root-secret")
 CHECKED = {

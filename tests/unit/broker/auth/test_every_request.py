@@ -36,8 +36,8 @@ from orbitmq.protocol.requests.pop import PopMessage
 from orbitmq.protocol.schema import fastjson
 from orbitmq.protocol.schema.declare import REQUESTS, Request
 from tests.kit.access import entry
+from tests.kit.running_standalone import Running, running
 from tests.kit.store import read_queue
-from tests.unit.options.running import Running, running
 
 ROOT, BOB = Credentials("root", "root-secret"), Credentials("bob", "bob-secret")
 NOBODY, ANN = Credentials("nobody", "nobody-secret"), Credentials("ann", "ann-secret")

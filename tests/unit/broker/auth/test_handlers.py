@@ -30,8 +30,8 @@ from orbitmq.protocol.requests.auth import (
     AuthUpdateUser,
 )
 from orbitmq.protocol.schema.declare import JsonReply, Request
+from tests.kit.running_standalone import running
 from tests.kit.world import NOW, World
-from tests.unit.options.running import running
 
 HANDLERS = {
     AuthCreateUser: handlers.create_user,

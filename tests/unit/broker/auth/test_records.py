@@ -15,7 +15,7 @@ from orbitmq.protocol.requests.pull import ViewMessageById
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack
 from orbitmq.protocol.schema.declare import Request
 from tests.kit.access import entry
-from tests.unit.options.running import Running, running
+from tests.kit.running_standalone import Running, running
 
 ROOT = Credentials("root", "root-secret")
 ANN = Credentials("ann", "ann-secret")

@@ -21,7 +21,7 @@ from orbitmq.protocol.requests.pop import Notification, PopMessage
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.schema.declare import Request
 from tests.kit.access import entry
-from tests.unit.options.running import Running, running
+from tests.kit.running_standalone import Running, running
 
 ROOT, ANN, BOB = (Credentials(name, f"{name}-secret") for name in ("root", "ann", "bob"))
 GUARDED = {

@@ -19,8 +19,8 @@ from orbitmq.protocol.replication_sign_in import OPENING, Claim, encode_claim
 from orbitmq.server.ha.master import MAX_SLAVES
 from orbitmq.server.lifecycle.broker_server import BrokerServer
 from tests.certificates import Authority
-from tests.unit.options.running import Running, running
-from tests.unit.server.ha.test_replication import Group, ha_stream, log_of, slave_of, until
+from tests.kit.replication import Group, ha_stream, log_of, slave_of, until
+from tests.kit.running_standalone import Running, running
 
 OWN = {"innerClientAuthenticationCredentials": '{"accessKey":"inner","secretKey":"inner-secret"}'}
 SIGNED: dict[str, object] = {"haAuthenticationEnable": True, **OWN}

@@ -9,7 +9,7 @@ import pytest
 
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.server.ha.metadata import MetadataSync
-from tests.unit.options.running import running
+from tests.kit.running_standalone import running
 
 
 async def test_it_ends_though_news_come_at_the_same_moment(tmp_path: Path) -> None:

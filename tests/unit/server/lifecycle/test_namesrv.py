@@ -32,7 +32,7 @@ from orbitmq.protocol.requests.route import (
 from orbitmq.server.errors import CannotListen, StartError
 from orbitmq.server.lifecycle.namesrv import NamesrvServer
 from orbitmq.server.turn.listener import Listener
-from tests.unit.options.running import PatientPool
+from tests.kit.running_standalone import PatientPool
 
 
 @contextlib.asynccontextmanager

@@ -12,7 +12,7 @@ from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.requests.pop import Notification, PollingInfo, PopMessage, QueryAssignment
 from tests.kit.client_queues import until
-from tests.unit.options.running import Running, running
+from tests.kit.running_standalone import Running, running
 from tests.unit.server.tasks.test_broker_tasks import text_of
 
 

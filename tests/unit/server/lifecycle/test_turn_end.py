@@ -12,8 +12,8 @@ import pytest
 from orbitmq import failpoints
 from orbitmq.protocol.requests.client import NotifyConsumerIdsChanged
 from orbitmq.server.lifecycle.turn_end import PUSHES_PER_ROUND
-from tests.unit.options.running import running
-from tests.unit.server.ha.test_replication import until
+from tests.kit.replication import until
+from tests.kit.running_standalone import running
 from tests.unit.server.role.test_changes import send_request
 
 LONG_MS = 60_000

@@ -24,8 +24,8 @@ from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
 from orbitmq.server.lifecycle.log_levels import LogLevels
 from orbitmq.server.turn.listener import free_ports
+from tests.kit.running_standalone import Running, running
 from tests.kit.store import full_disk
-from tests.unit.options.running import Running, running
 
 Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

@@ -29,8 +29,8 @@ from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.store.timer.check_point import TimerMark
 from tests.kit.pop import Got, got_of
-from tests.unit.options.running import TESTED, PatientPool, Running, running
-from tests.unit.server.ha.test_replication import Group, slave_of, until
+from tests.kit.replication import Group, slave_of, until
+from tests.kit.running_standalone import TESTED, PatientPool, Running, running
 from tests.unit.server.role.test_changes import send_request
 
 ACTING = {

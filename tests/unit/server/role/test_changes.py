@@ -20,9 +20,9 @@ from orbitmq.protocol.requests.group import UpdateAndCreateSubscriptiongroup
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.requests.send import SendMessage
 from orbitmq.server.ha.metadata import MetadataSync
+from tests.kit.replication import Group, group, log_of, pull, until
+from tests.kit.running_standalone import PatientPool, running
 from tests.kit.world import NOW
-from tests.unit.options.running import PatientPool, running
-from tests.unit.server.ha.test_replication import Group, group, log_of, pull, until
 
 
 def send_request(body: bytes, properties: str = "") -> SendMessage:

@@ -10,7 +10,7 @@ import pytest
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.role.in_sync import InSyncSet
 from orbitmq.server.role.table_changes import TableChanges
-from tests.unit.options.running import running
+from tests.kit.running_standalone import running
 
 
 class Group:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from orbitmq.broker.role.role import Role, RoleChange
 from orbitmq.server.lifecycle.broker_server import BrokerServer
-from tests.unit.options.running import running
-from tests.unit.server.ha.test_replication import group
+from tests.kit.replication import group
+from tests.kit.running_standalone import running
 from tests.unit.server.role.test_changes import swap
 
 OF_MASTERS = {"timers", "sample timers", "find the oldest timer", "tend slaves"}

@@ -12,7 +12,7 @@ from orbitmq.client import TransactionProducer, TransactionState
 from orbitmq.client.core.message import Message, ReceivedMessage
 from orbitmq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from orbitmq.protocol.requests.client import Heartbeat
-from tests.unit.options.running import Running, running
+from tests.kit.running_standalone import Running, running
 
 ROUNDS: dict[str, object] = {
     "transactionCheckInterval": 1,

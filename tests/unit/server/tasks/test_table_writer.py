@@ -17,7 +17,7 @@ from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.server.tasks import table_writer
 from orbitmq.server.tasks.table_writer import TableFile, TableWriter, made_at_once
 from orbitmq.testing import LocalBroker, StartFailed
-from tests.unit.options.running import PatientPool
+from tests.kit.running_standalone import PatientPool
 
 OFFSETS = "config/consumerOffset.json"
 

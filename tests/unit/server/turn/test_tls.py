@@ -23,7 +23,7 @@ from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.route import GetBrokerClusterInfo
 from orbitmq.server.turn.tls import BadTls, client_context, openssl_name, server_context
 from tests.certificates import Authority, Pair
-from tests.unit.options.running import Running, running
+from tests.kit.running_standalone import Running, running
 
 pytestmark = pytest.mark.needs("openssl")
 

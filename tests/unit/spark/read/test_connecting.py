@@ -20,7 +20,7 @@ from orbitmq.spark.stream.following import Follower
 from orbitmq.spark.stream.groups import GroupOffsets
 from tests.certificates import Authority
 from tests.kit.access import entry
-from tests.unit.options.running import running
+from tests.kit.running_standalone import running
 
 ROOT = Credentials("root", "root-secret")
 ANN = Credentials("ann", "ann-secret")
