@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from orbitmq.testing import LocalCluster
 from tests.needs import need
 from tests.peers.apache import Apache
 from tests.peers.mqadmin_shell import Shell
+from tests.peers.orbitmq_process import OrbitMQ
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -133,3 +135,20 @@ def test_a_consumer_comes_back_after_queues_have_moved_twice(kinds: tuple[str, .
     group.listen()
     assert group.heard(group.sent - 2 * EACH * QUEUES) == expected(1, 2), "it went on where it had been"
     java.done(f"@leave {group.consumer}")
+
+
+@pytest.mark.nightly
+def test_a_store_with_a_static_topic_changes_hands(tmp_path: Path) -> None:
+    need("java", "mvn")
+    for number, kind in enumerate((OrbitMQ, Apache, OrbitMQ)):
+        server = kind.start(tmp_path / "store")
+        java = Shell(server.namesrv, tmp_path / f"java-{number}")
+        try:
+            if number == 0:
+                java.done(f"updateStaticTopic -c DefaultCluster -t kept -qn {QUEUES}")
+            rows = [row.split()[:4] for row in java.done(f"@fill p kept {EACH}").splitlines()]
+            end = str(2 * EACH * (number + 1))
+            assert rows == [[LOGICAL, str(queue_id), "0", end] for queue_id in range(QUEUES)]
+        finally:
+            java.close()
+            server.stop()

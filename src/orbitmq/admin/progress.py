@@ -79,6 +79,8 @@ async def group_progress(
 
     progress = GroupProgress()
     for stats in await admin.each(brokers or await admin.masters(), ask):
+        for one in stats.offset_table.values():  # -1 where it has none, of static topics alone
+            one.consumer_offset, one.pull_offset = max(0, one.consumer_offset), max(0, one.pull_offset)
         progress.queues.update(stats.offset_table)
         progress.tps += stats.consume_tps
     progress.queues = dict(sorted(progress.queues.items()))

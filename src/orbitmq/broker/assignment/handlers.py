@@ -25,6 +25,7 @@ from orbitmq.protocol.bodies.pop import (
     SetMessageRequestModeRequestBody,
 )
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.static_topic import logical_broker
 from orbitmq.protocol.codes import PERM_READ, ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import RETRY_PREFIX
@@ -82,7 +83,12 @@ def _assigned(
     mode: SetMessageRequestModeRequestBody,
     now: int,
 ) -> list[MessageQueue] | None:
-    queues = _queues(tables, body.topic, now)
+    mapping = tables.topics.static.by_topic.get(body.topic)
+    if mapping is not None and mode.mode is MessageRequestMode.PULL:
+        name = logical_broker(mapping.scope)
+        queues = [MessageQueue(body.topic, name, number) for number in range(mapping.total_queues)] or None
+    else:
+        queues = _queues(tables, body.topic, now)
     if queues is None:
         return None
     if body.message_model is MessageModel.BROADCASTING or not tables.settings.server_load_balancer_enable:

@@ -16,6 +16,7 @@ from orbitmq.protocol.bodies.pop import (
     SetMessageRequestModeRequestBody,
 )
 from orbitmq.protocol.bodies.route import QueueData, TopicRouteData
+from orbitmq.protocol.bodies.static_topic import TopicQueueMappingDetail
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.client import Heartbeat
@@ -79,6 +80,15 @@ def test_queues_are_shared_among_the_members(make: Make) -> None:
 def test_members_of_a_broadcasting_group_get_all(make: Make) -> None:
     real = make()
     assert len(ask(real, "c1", broadcast=True) or []) == 4
+
+
+def test_members_that_pull_a_static_topic_share_its_logical_queues(make: Make) -> None:
+    real = make()
+    real.broker.topics.static.put(TopicQueueMappingDetail("T", total_queues=3, bname="broker-a"), NOW)
+    join(real, "c1")
+    assert ask(real, "c1") == [("__syslo__global__", number, "PULL") for number in range(3)]
+    resumed(set_mode(real, MessageRequestMode.POP))
+    assert ask(real, "c1") == [("broker-a", -1, "POP")], "who pops reads what each broker has"
 
 
 def test_by_an_option_nothing_is_shared(make: Make) -> None:
