@@ -348,6 +348,12 @@ class RouteTable:
         self._note_row_gone(broker_name)
         if not rows:
             del self.topics[topic]
+        # Else a topic of this name that is made later would be a static one for its clients.
+        mappings = self.mappings.get(topic, {})
+        if mappings.pop(broker_name, None) is not None:
+            self._mapping_count -= 1
+            if not mappings:
+                del self.mappings[topic]
 
     def rows_of(self, broker_name: str) -> Iterator[QueueData]:
         """The rows of all topics on one broker."""

@@ -248,9 +248,17 @@ public final class Shell {
             for (int i = 0; i < 100 && producer.maxOffset(queue) < end; i++) {
                 Thread.sleep(50); // Apache's brokers show a message a moment after its answer.
             }
+            long earliest = -1;
+            for (int i = 0; i < 100 && earliest < 0; i++) {
+                try {
+                    earliest = producer.earliestMsgStoreTime(queue);
+                } catch (org.apache.rocketmq.client.exception.MQClientException e) {
+                    Thread.sleep(100); // Apache's broker asks itself, and learns its own address some time after its start.
+                }
+            }
             System.out.println(queue.getBrokerName() + " " + queue.getQueueId() + " " + producer.minOffset(queue) + " "
                 + producer.maxOffset(queue) + " " + producer.searchOffset(queue, 1)
-                + " " + producer.searchOffset(queue, System.currentTimeMillis() + 1000) + " " + producer.earliestMsgStoreTime(queue));
+                + " " + producer.searchOffset(queue, System.currentTimeMillis() + 1000) + " " + earliest);
         }
     }
 

@@ -186,6 +186,18 @@ def test_a_topic_deleted_in_one_cluster() -> None:
     assert "TopicA" not in story.server.routes.topics
 
 
+def test_a_topic_that_is_made_again_in_a_cluster_is_not_static_any_more() -> None:
+    story = Story()
+    broker = Broker(story)
+    broker.mappings = {"TopicA": TopicQueueMappingInfo("TopicA", bname="broker-a")}
+    broker.register()
+    story.ask(DeleteTopicInNamesrv("TopicA", "C"))
+    broker.mappings = {}
+    broker.change()
+    broker.register()
+    assert story.route("TopicA").topic_queue_mapping_by_broker is None
+
+
 def test_a_topic_registered_alone() -> None:
     story = Story()
     Broker(story).register()
