@@ -90,8 +90,8 @@ class BrokerGroup:
     next_id: int = FIRST_BROKER_ID
     """Never given out before, so that an id means one broker for ever."""
     lease_ms: int = DEFAULT_TIMEOUT_MS
-    """Longest time for which the master may go on without a word of a controller; also a master before whose
-    lease may still hold. A new leader waits for so long for a master that it has not heard.
+    """Longest time for which the master may continue without a word of a controller; also a master before
+    whose lease may still hold. A new leader waits for so long for a master that it has not heard.
     """
     waits_for_lease: bool = False
     """True from an election while another member's lease held until the new master has begun."""
@@ -100,7 +100,7 @@ class BrokerGroup:
     older time.
     """
     begins_anew: bool = False
-    """True if all members were removed: the next ones begin anew, behind the epochs of before."""
+    """True if all members were removed: the next ones start over, behind the epochs of before."""
     reserve: frozenset[int] = frozenset()
     """The in-sync set out of which the master was elected, until it has reported one of its own: if it turns
     out that it lost the end of its log before it began, another one of these is elected.
@@ -152,7 +152,7 @@ class BrokerGroup:
         return replace(self, sync_state_set=broker_ids, sync_state_set_epoch=self.sync_state_set_epoch + 1)
 
     def without_end_of(self, broker_id: int, log_epoch: int) -> BrokerGroup:
-        """The group after a member has begun anew that may lack the end of its log: it leaves the in-sync
+        """The group after a member has restarted that may lack the end of its log: it leaves the in-sync
         set, unless it is the last. The set counts as changed even so: a report of the master from before
         may rest on what that member had.
         """

@@ -157,7 +157,9 @@ class BrokerGroups:
         return BrokerGroup(cluster, name)
 
     def forget_unregistered(self, now: int) -> None:
-        """Removes members that have got an id and have not registered for long: nobody waits for them."""
+        """Removes members that have got an id and have not registered for long: no election waits for
+        them.
+        """
         for (name, broker_id), since in list(self._unregistered.items()):
             if now - since > UNREGISTERED_MS:
                 log.warning("broker %d of %s has never registered, and is forgotten", broker_id, name)
@@ -212,8 +214,9 @@ class BrokerGroups:
         """Notes the heartbeat of a member; gives its group.
 
         Raises Refused for an epoch that it cannot have. One that is later than the group's shows that the
-        store was restored: then nobody is master until all members were heard, see `elect`. A later set does
-        as well; then the master of this epoch stays, who knows its set, and nobody else is elected before.
+        store was restored: then no member is master until all members were heard, see `elect`. A later set
+        does as well; then the master of this epoch stays, who knows its set, and no other member is elected
+        before.
         """
         replica, before = group.replicas[broker_id], group
         epoch = beat.known_epoch
@@ -311,10 +314,10 @@ class BrokerGroups:
         return group
 
     def master_began_anew(self, group: BrokerGroup, now: int) -> BrokerGroup:
-        """Ends the reign of a master whose process has begun anew, and elects; gives the group after it.
+        """Ends the reign of a master whose process has restarted, and elects; gives the group after it.
 
         It may have lost the end of its log to a power cut, which its slaves have: bytes that it stored now
-        would stand in the place of those, in the same epoch, and nobody could tell the logs apart.
+        would stand in the place of those, in the same epoch, and no broker could tell the logs apart.
         """
         assert group.master_id is not None
         member = group.name, group.master_id
@@ -382,7 +385,7 @@ class BrokerGroups:
         first: int | None = None,
         by_operator: bool = False,
     ) -> ElectionResult:
-        """Elects a master, or keeps the one there is. A group for which nobody can be master loses it.
+        """Elects a master, or keeps the one there is. A group for which no member can be master loses it.
 
         Raises Refused if an operator names another member of a restored group than the most complete one.
         """
@@ -439,7 +442,7 @@ class BrokerGroups:
         """The member with the most complete log: the in-sync set is that of an older time.
 
         None until all members were heard, for one that was not may have more; an operator need not wait.
-        The store does not know the members of a group that begins anew: there it takes an operator.
+        The store does not know the members of a group that starts over: there it takes an operator.
         """
         heard = {one: live[one] for one in group.replicas if self._live.was_heard((group.name, one))}
         chosen = most_complete(heard)
@@ -462,7 +465,7 @@ class BrokerGroups:
     def _last_epoch(self, group: BrokerGroup) -> int:
         """The last epoch that the group has had, by its members' word if the store is new and they are not.
 
-        Counted anew, an epoch would name two masters, and logs that differ would pass for the same.
+        Counted from 1 again, an epoch would name two masters, and logs that differ would pass for the same.
         """
         # A broker of Apache's that has had none says -1, as often as not before it asks for an election.
         return max(
@@ -493,7 +496,9 @@ class BrokerGroups:
     def _open_leases(
         self, group: BrokerGroup, new_master: int | None, live: Mapping[int, LiveBroker]
     ) -> None:
-        """Notes the leases of members that live and may answer as masters: nobody else may until they end."""
+        """Notes the leases of members that live and may answer as masters: no other member may until they
+        end.
+        """
         for broker_id, one in live.items():
             has_lease = one.is_master is not None and (one.is_master or broker_id == group.master_id)
             if has_lease and broker_id != new_master:
@@ -516,7 +521,7 @@ class BrokerGroups:
     def _may_still_come(self, group: BrokerGroup, now: int) -> bool:
         """True if the master may live without this controller knowing, which has led for a short time only.
 
-        The leader before may have promised it a lease, so nobody else may be master until that is over.
+        The leader before may have promised it a lease, so no other member may be master until that is over.
         """
         if group.master_id is None or self.is_live(group, group.master_id):
             return False
@@ -557,7 +562,7 @@ class BrokerGroups:
         left = group.without_replicas(broker_ids)
         self._changed.pop(group.name, None)
         if left.replicas or left.master_epoch:
-            self._put(left)  # epochs that it has had never begin anew
+            self._put(left)  # epochs that it has had never start over
         else:
             self._remove(group.name)
 

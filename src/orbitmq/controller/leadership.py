@@ -13,7 +13,7 @@ class Leadership:
     own_id: str
     own_address: str
     leader_id: str = ""
-    """Empty while nobody leads, as far as this controller knows."""
+    """Empty while no controller leads, as far as this controller knows."""
     peers: dict[str, str] = field(default_factory=dict)
     """Addresses by id, this controller's included."""
     leads: bool = False

@@ -1,4 +1,4 @@
-"""Living brokers: who sent heartbeats, and how far each log is. Not stored: a new leader learns it anew."""
+"""Living brokers: who sent heartbeats, and how far each log is. Not stored: a new leader learns it again."""
 
 from __future__ import annotations
 

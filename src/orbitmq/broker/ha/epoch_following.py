@@ -59,7 +59,7 @@ class EpochFollowing(Following):
         return encode_handshake(self._broker_id)
 
     def report(self, end: int, now: int, interval_ms: int) -> bytes | None:
-        """As of any slave, once both sides have agreed where to go on."""
+        """As of any slave, once both sides have agreed where to continue."""
         if not self._agreed or super().report(end, now, interval_ms) is None:
             return None
         return encode_report(self.reported)
@@ -84,7 +84,7 @@ class EpochFollowing(Following):
             self._append([(piece.physical_offset, piece.data) for piece in of_epoch], now)
 
     def _agree(self, answer: Answer) -> None:
-        """Goes on where both logs are the same. Raises LogsDiverged where that is before this one's end."""
+        """Continues where both logs are the same. Raises LogsDiverged where that is before this one's end."""
         newest = answer.epochs[-1].number if answer.epochs else 0
         if newest < self._least_epoch:
             raise BadStream(

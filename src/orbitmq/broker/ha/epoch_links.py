@@ -9,7 +9,7 @@ from orbitmq.protocol.replication import BadStream
 
 
 class EpochLink(SlaveLink):
-    """One slave. It is answered with the epochs of the log before it says where it goes on."""
+    """One slave. It is answered with the epochs of the log before it says where it continues."""
 
     def __init__(self, address: str, now: int, epochs: Epochs) -> None:
         super().__init__(address, now)

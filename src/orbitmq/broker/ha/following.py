@@ -1,4 +1,4 @@
-"""The slave's side: where it asks its master to go on, and what it makes of what the master sends."""
+"""The slave's side: where it asks its master to continue, and what it makes of what the master sends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Following:
         """Number of heartbeats that have come."""
         self.bytes_per_second = 0
         self.is_verified = False
-        """True once the master has sent something that goes on where this log ends."""
+        """True once the master has sent something that continues where this log ends."""
         self._pieces = PieceReader()
         self._second = 0
         self._in_second = 0
@@ -80,7 +80,7 @@ class Following:
 
 
 def _joined(pieces: Sequence[tuple[int, Buffer]]) -> Iterator[tuple[int, Buffer]]:
-    """Pieces with those that go on from them: an append for each would cost more than its bytes do."""
+    """Pieces with those that continue from them: an append for each would cost more than its bytes do."""
     begin = end = -1
     parts: list[Buffer] = []
     for physical_offset, data in pieces:

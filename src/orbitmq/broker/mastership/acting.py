@@ -18,11 +18,11 @@ class ActingWork:
 
     mastership: Mastership
     reviver: ActingReviver | None = field(default=None, init=False)
-    """While the work goes on."""
+    """While the work continues."""
 
     def begin(self, into: Appends, now: int) -> Iterator[None]:
         """Takes up what the log says is open, a slice at a step; timers append what is due to `into`. The
-        store has opened the files of timers anew before.
+        store has opened the files of timers again before.
         """
         own = self.mastership
         own.delay.stop()
@@ -43,7 +43,7 @@ class ActingWork:
             self.reviver.take(message)
 
     def revive(self, now: int) -> bool:
-        """Goes on with popped messages; true if a copy waits to leave."""
+        """Continues with popped messages; true if a copy waits to leave."""
         if self.reviver is None:
             return False
         self.reviver.run(now, self.mastership.timer.delivered_to_ms)
@@ -64,8 +64,8 @@ class ActingWork:
             own.delay.note_acted(noted, soon=soon)
 
     def end(self) -> None:
-        """Lets go of that work. The next one who does it begins where the files of timers say, as if nobody
-        had, and passes over what `acted` says was done.
+        """Lets go of that work. The next one who does it begins where the files of timers say, as if no
+        broker had, and passes over what `acted` says was done.
         """
         self.note(is_open=False, soon=True)
         own = self.mastership

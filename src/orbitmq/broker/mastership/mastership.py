@@ -69,7 +69,7 @@ class Mastership:
 
     def begin(self, now: int) -> Iterator[None]:
         """Takes up a master's work where the log and the tables say that it stands, a slice at a step. The
-        store has opened the files of timers anew before.
+        store has opened the files of timers again before.
         """
         self._adopt_topics(now)
         self._bound_offsets(now)
@@ -141,8 +141,8 @@ class Mastership:
                     self.offsets.store(group, topic, queue_id, end, now)
 
     def _adopt_topics(self, now: int) -> None:
-        """Makes topics anew whose messages came with the log, and which the table of the master before had
-        not brought here yet: without them nobody could read these messages.
+        """Makes topics whose messages came with the log, and which the table of the master before had
+        not brought here yet: without them no consumer could read these messages.
         """
         for topic in self.store.topics():
             if self.topics.get(topic) is None and not self.topics.is_system(topic):

@@ -58,7 +58,9 @@ class StandIn:
         return self._is_first and not self._is_leaving and self._role.current is Role.SLAVE
 
     def may_work(self, *, has_master: bool) -> bool:
-        """True if the master's work may go on; name servers may have missed heartbeats of one that lives."""
+        """True if the master's work may continue; name servers may have missed heartbeats of one that
+        lives.
+        """
         can = self._role.is_acting and bool(self._settings.enable_remote_escape)
         return can and self._acts() and not has_master
 

@@ -1,9 +1,10 @@
 """The in-sync set of a master in controller mode: members that have to acknowledge, and who they should be.
 
 The controller elects among these members alone. So a message counts as replicated once all of them have it,
-and the set changes by the controller's word only. While a change was asked for and not answered, nobody knows
-which set an election would take: acknowledgements wait for the members of all sets that were asked for. A
-request that was given up may still be carried out, until the controller has counted another change.
+and the set changes by the controller's word only. While a change was asked for and not answered, this broker
+does not know which set an election would take: acknowledgements wait for the members of all sets that were
+asked for. A request that was given up may still be carried out, until the controller has counted another
+change.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class InSyncSet:
     ) -> None:
         """Begins with the set of an election. Records that were confirmed before stay confirmed.
 
-        In a `mastership` (its epoch) that goes on, a request from before may still be carried out.
+        In a `mastership` (its epoch) that continues, a request from before may still be carried out.
         """
         if mastership != self._mastership:
             self.own_id, self.ids, self.epoch, self.asked = own_id, frozenset(ids), epoch, None
@@ -107,7 +108,7 @@ class Lease(NamedTuple):
     """The time for which a master may acknowledge without another word of the controller, in ms.
 
     It runs from the moment at which the heartbeat was sent that the controller has answered, and is shorter
-    than the time after which the controller takes a silent broker for gone: nobody else is elected before
+    than the time after which the controller takes a silent broker for gone: no other member is elected before
     it is over.
     """
 

@@ -49,7 +49,7 @@ class SlaveLink:
         self.heartbeat_due = False
         """A heartbeat is to leave behind what the slave lacks, before its interval is over."""
         self._last_sent_ms = 0
-        """Nothing yet: a slave that is level hears at once that its log goes on here."""
+        """Nothing yet: a slave that is level hears at once that its log continues here."""
         self._level_at = 0
         self._level_ms = now
         self._reports = ReportReader()
@@ -219,7 +219,7 @@ class Links:
             self.all.remove(link)
 
     def keep(self, broker_ids: Collection[int]) -> None:
-        """Forgets the slaves of other ids: they have to connect anew before they count again."""
+        """Forgets the slaves of other ids: they have to connect again before they count again."""
         self.all[:] = [link for link in self.all if link.broker_id in broker_ids]
 
     def in_sync(self, log_end: int, most_gap: int) -> int:

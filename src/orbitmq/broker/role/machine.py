@@ -5,7 +5,7 @@ was taken), asks for the next step, carries it out, and asks again. Nothing here
 Steps follow from what is known, not from the order in which it came: one that has failed is given again after
 the controller was asked again.
 
-A master that hears no controller may go on blind: without a lease it acknowledges what all hold who may be
+A master that hears no controller may continue blind: without a lease it acknowledges what all hold who may be
 elected, for whoever is elected had it before its own epoch began. Whatever contradicts that ends it at once.
 """
 
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 RETRY_MS = 500
 """Time after which the controller is asked again where a step has failed."""
 BLIND_AHEAD = 20
-"""A master goes on blind by this part of the controller's time limit before its lease is over."""
+"""A master continues blind by this part of the controller's time limit before its lease is over."""
 GONE = (
     ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED,
     ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST,
@@ -117,7 +117,7 @@ class Run(NamedTuple):
     """A run of a broker's process, by which controllers tell it from those before and from copies."""
 
     id: str | None = None
-    """None where enableBlindMaster is off: then nobody asks."""
+    """None where enableBlindMaster is off: then no controller asks."""
     last: str | None = None
     """The run before, whose log this one has in full; None if it may lack the end of that."""
 
@@ -161,7 +161,7 @@ class AskLater:
 
 @dataclass(frozen=True, slots=True)
 class GoBlind:
-    """Go on as master without a lease. Answers that are ready leave before, or are cut off with their
+    """Stay master without a lease. Answers that are ready leave before, or are cut off with their
     connections if the lease is over: they rest on fewer members than answers do from then on.
     """
 
@@ -202,14 +202,14 @@ class RoleMachine:
         self.broker_id = broker_id
         self._run = run or Run()
         self.lease = Lease()
-        """Time for which it may go on as master."""
+        """Time for which it may stay master."""
         self.is_registered = False
         self.known_epoch = 0
         """The last epoch of which a controller has told, whether a role came of it or not."""
-        self._known_set = 0, 0
+        self._known_set = -1, 0
         """The epoch in which a controller has told of an in-sync set last, and the number of its change."""
         self.remembered: Elected | None = None
-        """The master that this broker follows, or followed before it began anew."""
+        """The master that this broker follows, or followed before it restarted."""
         self._elected: Elected | None = None
         """The decision that is not carried out yet."""
         self._followed = ""
@@ -242,14 +242,14 @@ class RoleMachine:
 
     @property
     def _knows_better(self) -> bool:
-        """True if somebody has said that this broker is not the master."""
+        """True if a controller or another broker has said that this broker is not the master."""
         return self._was_contradicted or self._role.heard_epoch > self._role.epoch
 
     # Registration, heartbeats and the lease.
 
     def registration(self, broker_id: int) -> ControllerRegisterBroker:
         """The registration of this broker. The controller takes a master that registers for one that has
-        begun anew, and may elect another one: its lease is over.
+        started over, and may elect another one: its lease is over.
         """
         self.broker_id, self.lease = broker_id, Lease()
         self.contradicted()
@@ -309,7 +309,7 @@ class RoleMachine:
         self._was_contradicted = self._role.blind_since is not None
 
     def lease_step(self, now: int) -> ChangeRole | GoBlind | None:
-        """Fences a master whose lease is over, or has it go on blind, if it can shortly before that: then
+        """Fences a master whose lease is over, or has it continue blind, if it can shortly before that: then
         nothing is cut off.
         """
         role = self._role
@@ -329,8 +329,8 @@ class RoleMachine:
         return self._fence()
 
     def _can_be_blind(self) -> bool:
-        """True if this master may go on without a lease: all who may be elected know of it, and nobody else
-        is elected.
+        """True if this master may continue without a lease: all who may be elected know of it, and no other
+        member is elected.
         """
         role, others = self._role, self.in_sync.others
         return (
@@ -375,7 +375,7 @@ class RoleMachine:
             self._owes_word = elected.master_id != self.broker_id and (is_news or self._owes_word)
 
     def nobody_answers(self) -> None:
-        """No controller answers. A slave that has begun anew follows its master of before, which may be blind
+        """No controller answers. A slave that has restarted follows its master of before, which may be blind
         and wait for it; one whose log has a later epoch does not, for that master was replaced.
         """
         before, role = self.remembered, self._role
@@ -442,7 +442,7 @@ class RoleMachine:
         if is_other and self._owes_word:
             return Beat(tells=True)
         if self._to_cut is not None:
-            # Without it the broker follows nobody, and is no master.
+            # Without it the broker follows no master, and is no master.
             if role is Role.SLAVE:
                 return self._fence()
             if role is Role.UNKNOWN:
@@ -483,8 +483,8 @@ class RoleMachine:
             self._elected = None
             return None
         if elected.epoch == self._last_mastership and self._log.confirm_offset < self._log.max_physical:
-            # To go on would confirm what members of the set lack, who may be elected yet. OrbitMQ's
-            # controllers elect anew when a master registers, in a new epoch; Apache's leave it at this one.
+            # To continue would confirm what members of the set lack, who may be elected yet. OrbitMQ's
+            # controllers elect again when a master registers, in a new epoch; Apache's leave it at this one.
             self._last_mastership, self.is_registered, self._elected = 0, False, None
             return None
         if elected.wait_ms > 0:
@@ -540,7 +540,7 @@ class RoleMachine:
 
     def _set_found(self, ids: Collection[int], epoch: int) -> None:
         """The controller tells of a set that this master may not have asked for: a member that is not in it
-        may have begun anew without the end of its log, and what its connection has acknowledged counts no
+        may have restarted without the end of its log, and what its connection has acknowledged counts no
         more.
         """
         if self.in_sync.decided(ids, epoch):

@@ -110,11 +110,11 @@ class RoleState:
     # A master that hears no controller.
 
     def go_blind(self, now: int) -> None:
-        """Goes on as master without a lease."""
+        """Stays master without a lease."""
         self.blind_since = now
 
     def see(self) -> None:
-        """Goes on as master with a lease."""
+        """Stays master with a lease."""
         self.blind_since = None
 
     def confirm_epoch(self) -> None:

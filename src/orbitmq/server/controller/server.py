@@ -41,7 +41,7 @@ START_SECONDS = 10
 
 
 def warn_of_gaps(settings: ControllerSettings, host: str) -> None:
-    """Warns at the start of a port that is open to strangers, and of requests that nobody may send."""
+    """Warns at the start of a port that is open to strangers, and of requests that no user may send."""
     if not settings.authentication_enabled and not is_loopback(host):
         log.warning(
             "without authenticationEnabled, anybody who reaches the port on %s may elect masters, remove "

@@ -114,12 +114,12 @@ class Session:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         for task in ended:
-            if task.cancelled():  # nobody here did it: the store's client gave the request up
+            if task.cancelled():  # not by this session: the store's client gave the request up
                 raise ConsensusError(f"{task.get_name()}: the request was given up")
             task.result()
 
     async def _give_back(self) -> None:
-        """Ends the lease that this controller had before: nobody has to wait for its end."""
+        """Ends the lease that this controller had before: no other controller has to wait for its end."""
         lease, self._lease = self._lease, None
         if lease is not None:
             with contextlib.suppress(LeaseLost):
@@ -154,7 +154,7 @@ class Session:
         self._end = asyncio.get_running_loop().call_later(left, self._step_down)
 
     async def _follow(self, lease: int, guard: asyncio.Future[WriteGuard]) -> None:
-        """Looks who is there at each change, and leads where nobody does."""
+        """Looks who is there at each change, and leads where no other controller does."""
         async with contextlib.aclosing(self._store.watch(MEMBERS)) as changes:
             async for _ in changes:
                 created = await self._look(lease)

@@ -138,7 +138,7 @@ class ZooKeeperStore:
         try:
             client = await ZooKeeperClient.connect(alone, BASE_SESSION_SECONDS)
         except (StoreUnreachable, NoMajority):
-            return  # it may be down; when it is up it may be in the minority, and serves nobody
+            return  # it may be down; when it is up it may be in the minority, and serves no client
         try:
             if await self._read_identity(client) != self._identity.text:
                 raise ForeignStore(f"{self._ensemble}: its members are of two ensembles")
@@ -341,7 +341,7 @@ class ZooKeeperStore:
         await asyncio.gather(*(client.close() for client in clients))
 
     async def _client(self) -> ZooKeeperClient:
-        """The session for all that hangs on no lease. It may end and begin anew."""
+        """The session for all that hangs on no lease. It may end and start over."""
         if self._base is None:
             self._base = await ZooKeeperClient.connect(self._ensemble, BASE_SESSION_SECONDS)
         return self._base

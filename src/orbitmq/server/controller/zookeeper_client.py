@@ -193,7 +193,7 @@ class ZooKeeperClient:
             self._connected.set_result(None)
 
     def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and no caller waits
             self._loop.call_soon_threadsafe(call, *arguments)
 
     @property

@@ -120,7 +120,9 @@ class HaServer:
                 connection.send()
 
     def replace(self, connection: _SlaveConnection) -> None:
-        """Ends an older connection of the same slave: it has connected anew before the old line broke."""
+        """Ends an older connection of the same slave: it has connected again before its old connection
+        ended.
+        """
         broker_id = connection.link.broker_id
         for other in list(self.connections):
             if broker_id and other is not connection and other.link.broker_id == broker_id:
@@ -169,7 +171,7 @@ class _SlaveConnection(asyncio.Protocol):
             self._send_challenge()
 
     def change_transport(self, transport: asyncio.Transport) -> None:
-        """Goes on by TLS."""
+        """Continues by TLS."""
         self._transport = transport
         self._send_challenge()
 

@@ -62,7 +62,7 @@ class MetadataSync:
         self._news = asyncio.Event()
 
     async def run(self) -> None:
-        """One round after another, while this broker follows the master's log. One that has begun anew with
+        """One round after another, while this broker follows the master's log. One that has restarted with
         an empty store would have the queues of all topics deleted.
         """
         while True:
@@ -125,7 +125,7 @@ class MetadataSync:
         return self._tables.apply_held() and has_offsets
 
     def _verified(self) -> Following | None:
-        """The connection to a master that goes on where this log ends; None while there is none."""
+        """The connection to a master that continues where this log ends; None while there is none."""
         following = self._broker.replication.following
         return following if following is not None and following.is_verified else None
 

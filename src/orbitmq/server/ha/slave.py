@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
 REFUSED_SECONDS = 5.0
-"""The pause after the master, or this slave, has refused to go on."""
+"""The pause after the master, or this slave, has refused to continue."""
 ASK_SECONDS = 2.0
 UNKNOWN_SECONDS = 5.0
 """Time for which no name server may know the master before the log says so: it may be starting."""
@@ -57,7 +57,7 @@ class HaClient:
 
     `flush()` brings the log to the disk; `ask_for_master()` asks the name servers where the master is;
     `after_append(now)` ends a turn that has stored something. `verified()` is called with all that comes from
-    a master that goes on where this log ends, `on_heartbeat()` behind it where a heartbeat was among it. In
+    a master that continues where this log ends, `on_heartbeat()` behind it where a heartbeat was among it. In
     controller mode `make_following` makes a connection that speaks of epochs, and `on_diverged(common_end)`
     gets where this log and the master's part. With `ssl` it connects by TLS, with `credentials` it signs in.
     """
@@ -104,7 +104,7 @@ class HaClient:
         self._unknown_since: float | None = None
 
     async def run(self) -> None:
-        """Connects, follows, and connects anew; ends with its task."""
+        """Connects, follows, and connects again; ends with its task."""
         while True:
             pause = RETRY_SECONDS
             if not self._role.ha_address:
@@ -165,7 +165,7 @@ class HaClient:
         """Follows the master until the connection ends. Raises OSError, NetError, BadStream, StoreError."""
         store, replication = self._store, self._replication
         is_checked = await self._check_group()
-        # No record to compare yet, or nobody to ask: the log may be that of another group.
+        # No record to compare yet, or no broker to ask: the log may be that of another group.
         is_unknown = not is_checked and (store.newest.physical_offset < 0 or not self._role.master_address)
         following = self._make_following(store.replica, address, self._now())
         if not isinstance(following, EpochFollowing) or not following.knows_epochs:
@@ -257,7 +257,7 @@ class HaClient:
             raise
         except (BrokerRefused, UnreadableSource) as error:
             if self._ssl is not None and not is_guess:
-                # The first bytes of TLS are taken for an acknowledgement where nobody expects them.
+                # The first bytes of TLS are taken for an acknowledgement where TLS is not expected.
                 raise BadStream(
                     f"the master {address} does not say whether its HA port takes TLS: {error}; set "
                     "innerClientAuthenticationCredentials to those of a super user of the master"

@@ -51,7 +51,7 @@ def _may_be_in_clear(path: Path) -> bool:
     try:
         return may_hold_clear_secrets(RealDisk().content(path).decode("utf-8", "replace"))
     except OSError:
-        return False  # What nobody can read gives nothing away.
+        return False  # A file that no other user can read gives nothing away.
 
 
 def _write_sealed(file: TableFile) -> None:

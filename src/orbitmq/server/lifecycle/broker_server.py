@@ -157,7 +157,7 @@ class BrokerServer:
         )
 
     async def _start_on_store(self) -> None:
-        """The rules on the opened store, then the sockets, then all that goes on by itself."""
+        """The rules on the opened store, then the sockets, then all that runs by itself."""
         settings, now = self.settings, self._clock.now()
         self.broker = broker = self._make_rules(now)
         self._limit_store()
@@ -182,12 +182,12 @@ class BrokerServer:
         broker.check_back.keeps_up = self._keeps_up
         self._tasks.start()
         if settings.enable_property_filter:
-            # In a thread: nobody is to wait for it when the first filter comes.
+            # In a thread: no pull is to wait for it when the first filter comes.
             asyncio.get_running_loop().run_in_executor(self._threads.periodic, load_parser)
         broker.topics.drain_changed()
         self._reports.serve(partial(samples, broker), self.store, self.turns, self._clock.now)
         first = self._background.start(self._registrar.register(), "registration")
-        # A name server that does not answer holds nobody up: it hears of us when it is back.
+        # A name server that does not answer delays no start: it hears of this broker when it is back.
         await asyncio.wait({first}, timeout=FIRST_REGISTRATION_SECONDS)
         if settings.enable_controller_mode:
             self._background.start(self.controller_mode.run(), "controller mode")
@@ -433,7 +433,7 @@ class BrokerServer:
         """Changes the role of this broker in its group while it serves; it has ended when this returns.
 
         The way is always the same. First the broker's role is unknown: it stores nothing, no slave follows
-        it, and it follows nobody. Sends that wait for the disk or for replicas are answered
+        it, and it follows no master. Sends that wait for the disk or for replicas are answered
         FLUSH_DISK_TIMEOUT or FLUSH_SLAVE_TIMEOUT, so nothing is acknowledged any more; held pulls and pops
         end as if their time were over, so clients ask again; readers see the log up to its confirm offset.
         Then it takes up the new role. A slave follows its master, and shows readers more once that one goes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-# Linux's clock that goes on while the machine sleeps: what comes due meanwhile is due when it wakes up.
+# Linux's clock that continues while the machine sleeps: what comes due meanwhile is due when it wakes up.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock:
-    """Wall-clock ms as of the start, carried on by a clock that nobody can set.
+    """Wall-clock ms as of the start, carried on by a clock that no operator can set.
 
     A wall clock that is set while the process runs makes no delayed message early and no timer wait.
     """

@@ -2,7 +2,7 @@
 
 A shard is a broker like any other; what makes it a shard is that its standard input is a pipe from the
 supervisor. When the pipe ends, because the supervisor stops or was killed, the shard stops in order: none is
-left behind with nobody to watch it.
+left behind with no process to watch it.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ class _Shard:
 
 
 class ShardSupervisor:
-    """Starts the shards side by side, starts anew the ones that end by themselves, and stops all.
+    """Starts the shards side by side, starts again the ones that end by themselves, and stops all.
 
     Before all have been ready once, one that ends is the end of all: `start` raises ShardEnded. Later it is
-    started again after a pause that grows, and an error in the log says so; the others go on.
+    started again after a pause that grows, and an error in the log says so; the others continue.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class ShardSupervisor:
             raise ShardEnded(shard.command.name, await shard.process.wait())
 
     async def _watch(self, shard: _Shard) -> None:
-        """Waits for the end of a shard, and starts it again, for as long as nobody stops it."""
+        """Waits for the end of a shard, and starts it again, for as long as it is not stopped."""
         loop = asyncio.get_running_loop()
         pause = self._first_pause
         since = loop.time()

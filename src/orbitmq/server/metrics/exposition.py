@@ -78,7 +78,9 @@ class Exposition:
 
 
 def let_go(rows: list[Any]) -> None:
-    """Empties a long list in pieces: at once, nobody else would have the interpreter meanwhile."""
+    """Empties a long list in pieces: emptied at once, it would keep the interpreter from all other
+    threads.
+    """
     while rows:
         del rows[-PIECE:]
 

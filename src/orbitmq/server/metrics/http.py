@@ -102,7 +102,7 @@ class HttpServer:
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             pass  # whoever asked is gone, or too slow
         except asyncio.CancelledError:
-            pass  # the server stops; nobody awaits this task's end
+            pass  # the server stops; no code awaits this task's end
         finally:
             self._talking.discard(task)
             writer.close()

@@ -27,7 +27,7 @@ class Reports(Health):
         self._metrics: Metrics | None = None
         self.has_metrics = settings.metrics_exporter_type == "PROM"
         self.latency = RpcLatency() if self.has_metrics and settings.enable_remoting_metrics else None
-        """Notes how long requests take; None where nobody asks."""
+        """Notes how long requests take; None where no scraper asks."""
 
     async def open(self) -> None:
         """Listens where the options say. Raises CannotListen."""

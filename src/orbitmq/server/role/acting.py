@@ -90,7 +90,7 @@ class ActingMaster:
         executor: Executor,
         ssl: SSLContext | None = None,
     ) -> None:
-        """`reopen_timers(None)` has the store open the files of timers anew, `executor` reads the disk."""
+        """`reopen_timers(None)` has the store open the files of timers again, `executor` reads the disk."""
         self._broker = broker
         self._registrar = registrar
         self._now = now
@@ -400,7 +400,7 @@ class ActingMaster:
         self._refusals = 0
 
     async def _route(self, topic: str) -> TopicRouteData:
-        """The route of a topic, asked anew every second. Raises OrbitError."""
+        """The route of a topic, asked again every second. Raises OrbitError."""
         known_ms, known = self._routes.get(topic, (0, None))
         if known is not None and self._now() - known_ms < ROUTE_MS:
             return known

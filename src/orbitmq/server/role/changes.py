@@ -239,7 +239,7 @@ class RoleChanges:
 
     async def _confirm_all(self) -> None:
         """Counts all of the log as confirmed: it is the group's from now on. Rules that take up what is
-        open see it to its end, or they would deliver anew what was delivered there. Raises FlushFailed.
+        open see it to its end, or they would deliver again what was delivered there. Raises FlushFailed.
         """
         if self._store.options.sync_flush:
             await self._flush()

@@ -72,7 +72,7 @@ class IdentityFile:
 
 class FollowedFile:
     """The master that a slave follows, `cluster#name#own address#epoch#address`: without a controller that
-    answers it follows that one again when it has begun anew. A copy of its folder elsewhere does not.
+    answers it follows that one again when it has restarted. A copy of its folder elsewhere does not.
     """
 
     def __init__(self, path: Path, cluster: str, name: str, address: str) -> None:

@@ -57,7 +57,7 @@ class RoleTasks:
         self._timers = TimerRunner(self._timer, self._now, self._after_turn, self._threads.read)
 
     async def reopen_timers(self, mark: TimerMark | None) -> None:
-        """Opens the files of timers anew; see `CurrentTimers.reopen`."""
+        """Opens the files of timers again; see `CurrentTimers.reopen`."""
         reopen, now = self._store.current_timers.reopen, self._now()
         await asyncio.get_running_loop().run_in_executor(self._threads.periodic, reopen, now, mark)
 

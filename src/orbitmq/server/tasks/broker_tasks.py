@@ -148,7 +148,7 @@ class BrokerTasks:
             if more:
                 loop = asyncio.get_running_loop()
                 loop.call_later(pause_seconds, lambda: take_step(self._now()))
-                goes_on = True  # only now: whatever fails before, the next round begins anew
+                goes_on = True  # only now: whatever fails before, the next round starts over
 
         return run
 

@@ -107,7 +107,7 @@ class Registrar:
         return True
 
     async def send_heartbeats(self) -> None:
-        """Tells all name servers that the broker lives, and nothing else. Nobody answers."""
+        """Tells all name servers that the broker lives, and nothing else. There is no answer."""
         identity = self._identity
         beat = BrokerHeartbeat(
             identity.cluster,

@@ -49,7 +49,7 @@ def load_table(path: Path, load_text: Callable[[str], None]) -> bool:
     """Fills a table from its file, or from the `.bak` if the file cannot be used. True if there was either.
 
     Raises StartError where there are files and none can be used: to start over from an empty table would
-    reset what it held, and nobody would notice.
+    reset what it held, and no error would tell.
     """
     reasons: list[str] = []
 
@@ -119,7 +119,7 @@ class TableWriter:
             await self._write({table})
 
     async def _write(self, tables: set[str], *, is_change: bool = False) -> bool:
-        """Writes tables. True if that was done. Goes on to its end if the caller is cancelled: a thread has
+        """Writes tables. True if that was done. Continues to its end if the caller is cancelled: a thread has
         the tables, and only at its end is it known if they are still to be written.
         """
         writing = asyncio.create_task(self._write_now(tables, is_change), name="write tables")

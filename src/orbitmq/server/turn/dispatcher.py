@@ -106,7 +106,7 @@ class Dispatcher:
         self._by_port: dict[
             int, list[tuple[tuple[bytes, ...], Callable[[bytes, Peer, int], HandledFrames | None], int]]
         ] = {}
-        """Of those, whom what comes through a port is offered to."""
+        """By port, the fast paths that a read is offered to."""
         self._arrange = arrange
         self._now = now
         self._waits = waits

@@ -62,7 +62,7 @@ def warn_of_gaps(settings: BrokerSettings, has_users: bool) -> None:
 
 def require_ha_guard(settings: BrokerSettings) -> None:
     """Raises RefusedValue if the HA port would give to everybody what the other ports give to users only, and
-    nobody has said that it may.
+    no option says that it may.
     """
     if _has_open_ha_port(settings) and "haAuthenticationEnable" not in settings.sources:
         raise RefusedValue(

@@ -31,7 +31,9 @@ PROTECTING = frozenset(
 """Refusals by which the broker protects itself."""
 
 Key = tuple[int, int, bool, bool]
-"""Request code, response code, whether the request was held for data, whether nobody waits for the answer."""
+"""Request code, response code, whether the request was held for data, whether no peer waits for the
+answer.
+"""
 
 
 class Durations:
@@ -108,13 +110,13 @@ class RpcLatency:
 
 
 def request_name(code: int) -> str:
-    """`send_message_v2`; the number of a request nobody knows."""
+    """`send_message_v2`; the number of an unknown request."""
     known = REQUESTS.get(code)
     return str(code) if known is None else known.NAME.lower()
 
 
 def response_name(code: int) -> str:
-    """`pull_not_found`; the number of a code nobody knows."""
+    """`pull_not_found`; the number of an unknown code."""
     try:
         return ResponseCode(code).name.lower()
     except ValueError:
@@ -124,7 +126,7 @@ def response_name(code: int) -> str:
 class TurnLatency:
     """Measures the requests of a dispatcher's turns: a clock read per turn and per answer, not per message.
 
-    `began` and `held` are those of the request that is handled now: a held one, once it goes on, keeps the
+    `began` and `held` are those of the request that is handled now: a held one, once it continues, keeps the
     time at which its own turn began.
     """
 

@@ -59,7 +59,7 @@ class _Job:
         self.is_abandoned = True
 
     def run(self) -> bool:
-        """Goes on for a slice. True if the work is at its end."""
+        """Continues for a slice. True if the work is at its end."""
         until = time.monotonic() + SLICE_SECONDS
         try:
             while not self.is_abandoned:

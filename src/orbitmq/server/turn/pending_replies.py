@@ -455,7 +455,7 @@ class PendingReplies:
                 self._met(waiting)
 
     def connection_closed(self, connection_id: int) -> None:
-        """Forgets the calls of a peer that is gone; nobody would read their replies."""
+        """Forgets the calls of a peer that is gone; no peer would read their replies."""
         self._queued.pop(connection_id, None)
         for waiting in self._by_connection.pop(connection_id, ()):
             waiting.left = 0

@@ -1,4 +1,4 @@
-"""The certificates of a server: from its options to contexts, made anew when their files change."""
+"""The certificates of a server: from its options to contexts, made again when their files change."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def openssl_name(suite: str) -> str:
 
 
 def self_signed() -> ssl.SSLContext:
-    """A context with a certificate made now, which nobody can check. Raises BadTls. Takes some 50 ms."""
+    """A context with a certificate made now, which no peer can check. Raises BadTls. Takes some 50 ms."""
     with tempfile.TemporaryDirectory(prefix="orbitmq-tls-") as folder:
         cert, key = f"{folder}/cert.pem", f"{folder}/key.pem"
         command = ["openssl", "req", "-x509", "-nodes", "-days", "3650", "-keyout", key, "-out", cert]
@@ -206,7 +206,7 @@ class ServerTls:
         self._failed: str | None = None
         self._waiting: list[Callable[[ssl.SSLContext | None], None]] = []
         if self._context is None and settings.tls_server_mode == "enforcing":
-            self._context = self_signed()  # nobody could connect without it: better to hear of it now
+            self._context = self_signed()  # no peer could connect without it: better to hear of it now
 
     @property
     def takes_plain(self) -> bool:
@@ -248,7 +248,7 @@ class ServerTls:
         try:
             context = server_context(self._settings)
         except BadTls as error:
-            # Certificate and key are seldom replaced in one moment: what was there goes on until both fit.
+            # Certificate and key are seldom replaced in one moment: what was there continues until both fit.
             if str(error) != self._failed:
                 self._failed = str(error)
                 log.warning("the certificate in use stays: %s", error)
