@@ -38,6 +38,7 @@ from orbitmq.server.role.changes import RoleChanges
 from orbitmq.server.role.controller_mode import ControllerMode
 from orbitmq.server.role.files import EpochFile, FollowedFile, IdentityFile, RunFile
 from orbitmq.server.role.sockets import ReplicationRunner
+from orbitmq.server.role.step_runner import RoleActions
 from orbitmq.server.role.table_changes import TableChanges
 from orbitmq.server.role.tasks import RoleTasks
 from orbitmq.server.tasks.background import BackgroundTasks
@@ -391,11 +392,13 @@ class BrokerServer:
                 broker.identity.address,
             ),
             self._clock.now,
-            self.change_role,
-            self.truncate,
-            lambda: broker.store.arrivals.replicas_reached(broker.promise.replicated),
-            self._roles.go_blind,
-            self._roles.see,
+            RoleActions(
+                change_role=self.change_role,
+                truncate=self.truncate,
+                go_blind=self._roles.go_blind,
+                see=self._roles.see,
+                promise_changed=lambda: broker.store.arrivals.replicas_reached(broker.promise.replicated),
+            ),
             ssl=client_context(self.settings),
         )
 

@@ -9,52 +9,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from ssl import SSLContext
 
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.options import BrokerSettings
-from orbitmq.broker.role.machine import (
-    RETRY_MS,
-    AskLater,
-    Beat,
-    ChangeRole,
-    Cut,
-    Elected,
-    FindLog,
-    GoBlind,
-    RoleMachine,
-    See,
-    Step,
-)
-from orbitmq.broker.role.role import RoleChange
+from orbitmq.broker.role.machine import RETRY_MS, Elected, RoleMachine
 from orbitmq.handling.credentials import own_credentials
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.requests.controller import ControllerGetReplicaInfo
-from orbitmq.protocol.requests.ha import ExchangeBrokerHaInfo
 from orbitmq.server.role.controller_client import ControllerClient
 from orbitmq.server.role.files import FollowedFile, IdentityFile
 from orbitmq.server.role.in_sync import InSyncKeeper
 from orbitmq.server.role.membership import Membership
+from orbitmq.server.role.step_runner import RoleActions, StepRunner
 
 log = logging.getLogger(__name__)
 
 STEP_SECONDS = 0.1
 """Interval at which a master looks at its lease."""
 LEAST_PAUSE_SECONDS = 0.02
-MASTER_TIMEOUT_MS = 1_000
-"""Time that a new slave waits for its master's answer."""
 MAX_REQUEST_MS = 3_000
 
 
 class ControllerMode:
-    """Runs until its task ends.
-
-    `change_role`, `truncate`, `go_blind` and `see` are the server's; `now()` is its clock, in ms.
-    `promise_changed()` is called when other members than before have to hold a message.
-    """
+    """Runs until its task ends. `now()` is the server's clock, in ms."""
 
     def __init__(
         self,
@@ -64,11 +45,7 @@ class ControllerMode:
         identity_file: IdentityFile,
         followed_file: FollowedFile,
         now: Callable[[], int],
-        change_role: Callable[[RoleChange], Awaitable[None]],
-        truncate: Callable[[int], Awaitable[int]],
-        promise_changed: Callable[[], None],
-        go_blind: Callable[[], None],
-        see: Callable[[], None],
+        actions: RoleActions,
         *,
         ssl: SSLContext | None = None,
     ) -> None:
@@ -77,10 +54,6 @@ class ControllerMode:
         self._settings = settings
         self._now = now
         self._followed_file = followed_file
-        self._change_role = change_role
-        self._truncate = truncate
-        self._go_blind = go_blind
-        self._see = see
         self._pool = ConnectionPool(ssl=ssl, credentials=own_credentials(settings))
         timeout_ms = min(MAX_REQUEST_MS, settings.controller_heart_beat_timeout_mills / 3)
         self._controllers = ControllerClient(
@@ -90,9 +63,20 @@ class ControllerMode:
         self._membership = Membership(
             machine, self._controllers, identity_file, identity, settings, now, self._news.set
         )
-        self._set_keeper = InSyncKeeper(machine, self._controllers, now, promise_changed, self._news.set)
+        self._set_keeper = InSyncKeeper(
+            machine, self._controllers, now, actions.promise_changed, self._news.set
+        )
         self._steps = asyncio.Lock()
         """One step is carried out at a time."""
+        self._runner = StepRunner(
+            machine,
+            actions,
+            followed_file if settings.enable_blind_master else None,
+            self._pool,
+            now,
+            self._membership.beat,
+            self._wake_later,
+        )
 
     @property
     def may_answer(self) -> bool:
@@ -122,7 +106,7 @@ class ControllerMode:
             async with self._steps:
                 step = self.machine.lease_step(self._now())
                 if step is not None:
-                    await self._try(step)
+                    await self._runner.run(step)
 
     # The role.
 
@@ -164,7 +148,7 @@ class ControllerMode:
             return
         async with self._steps:
             self.machine.heard(elected)
-            await self._carry_out()
+            await self._runner.run_all()
 
     async def _follow_as_before(self) -> None:
         """Follows the master of before where no controller has named another one."""
@@ -173,62 +157,11 @@ class ControllerMode:
         async with self._steps:
             self.machine.nobody_answers()
             with contextlib.suppress(OrbitError, OSError):
-                await self._carry_out()
+                await self._runner.run_all()
 
     async def cut_to(self, physical_offset: int) -> None:
         """Cuts what the master's log does not have, and follows it again."""
         async with self._steps:
             self.machine.diverged(physical_offset)
-            await self._carry_out()
+            await self._runner.run_all()
         self._news.set()
-
-    async def _carry_out(self) -> None:
-        """Carries out steps until there is none. Raises OrbitError, OSError where no controller answers."""
-        while (step := self.machine.next_step(self._now())) is not None:
-            if not await self._try(step):
-                return
-
-    async def _try(self, step: Step) -> bool:
-        """True if a step has succeeded; else it is tried again."""
-        try:
-            await self._do(step)
-        except (OrbitError, OSError) as error:
-            self.machine.failed()
-            if isinstance(step, Beat):
-                raise
-            if isinstance(step, FindLog):
-                log.debug("the master %s does not answer yet: %s", step.master_address, error)
-            else:
-                what = "log could not be cut" if isinstance(step, Cut) else "role could not be changed"
-                log.error("the %s: %s; it is tried again", what, error)
-            self._wake_later()
-            return False
-        return True
-
-    async def _do(self, step: Step) -> None:
-        machine = self.machine
-        match step:
-            case ChangeRole(change):
-                if self._settings.enable_blind_master:
-                    await asyncio.get_running_loop().run_in_executor(None, self._followed_file.note, change)
-                await self._change_role(change)
-                machine.role_taken(change)
-            case Cut(physical_offset):
-                await self._truncate(physical_offset)
-                machine.log_cut()
-            case Beat(tells):
-                # It may be refused, for the epoch of this log is over; the controller has heard it even so.
-                with contextlib.suppress(*(OrbitError, OSError) if tells else ()):
-                    await self._membership.beat()
-                if tells:
-                    machine.told()
-            case FindLog(address):
-                reply = await self._pool.call(address, ExchangeBrokerHaInfo(), MASTER_TIMEOUT_MS)
-                machine.log_found(reply.master_ha_address or "")
-            case AskLater(ms):
-                self._wake_later(ms)
-            case GoBlind():
-                self._go_blind()
-                machine.went_blind()
-            case See():
-                self._see()
