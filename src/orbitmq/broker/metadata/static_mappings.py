@@ -28,6 +28,9 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.schema.json_body import require_member
 
+MAX_LOGICAL_QUEUES = 65_536
+"""Queues of a static topic: every client has all of them in memory."""
+
 
 class LedQueue(NamedTuple):
     """A logical queue that this broker leads, with the stretch that takes messages."""
@@ -68,6 +71,8 @@ class StaticMappings:
             raise WrongMapping(
                 f"The mapping is one of {wanted.bname}, and this broker is {self._broker_name}"
             )
+        if not 0 <= wanted.total_queues <= MAX_LOGICAL_QUEUES:
+            raise WrongMapping(f"A static topic has {MAX_LOGICAL_QUEUES} queues at most")
         for items in wanted.hosted_queues.values():
             check_items(items)
         current = self.by_topic.get(wanted.topic)

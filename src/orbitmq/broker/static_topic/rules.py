@@ -154,6 +154,7 @@ def update_consumer_offset(items: Sequence[LogicQueueMappingItem], request: Upda
     """
     group, topic = request.consumer_group, request.topic
     item = _at(items, request.commit_offset)
+    reply: Reply = yield _physical(request, item, commit_offset=item.queue_offset(request.commit_offset))
     for later in placed(items):
         if later.gen > item.gen:
             try:
@@ -163,7 +164,6 @@ def update_consumer_offset(items: Sequence[LogicQueueMappingItem], request: Upda
                     raise
             else:
                 yield _physical(request, later, commit_offset=-1)
-    reply: Reply = yield _physical(request, item, commit_offset=item.queue_offset(request.commit_offset))
     return reply
 
 

@@ -15,7 +15,9 @@ from orbitmq.handling.call import BoundHandler, Call, DataAt, OtherBroker, Outco
 from orbitmq.protocol.bodies.static_topic import LogicQueueMappingItem, TopicQueueMappingDetail
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, OrbitError, Refused
+from orbitmq.protocol.requests.pull import PullReply
 from orbitmq.protocol.schema.declare import Reply, Request
+from orbitmq.store import MessageStore
 
 REST_MS = 200
 """Wait before the answer to a pull that may be held, and for which there is nothing at an earlier broker."""
@@ -31,6 +33,7 @@ class StaticTables:
     identity: BrokerIdentity
     settings: StaticTopicOptions
     topics: TopicTable
+    store: MessageStore
 
 
 class Serving:
@@ -47,8 +50,10 @@ class Serving:
     def _handle(self, rule: Rule, call: Call[Any], now: int) -> Result:
         request, static = call.request, self._tables.topics.static
         mapping = static.by_topic.get(request.topic)
-        if mapping is None or request.logical is False:
+        if mapping is None:
             return self._physical[request.CODE](call, now)
+        if request.logical is False:
+            return self._ask_here(request, request.queue_id, call, now)
         work = rule(static.items_led(mapping, request.queue_id), request)
         result = self._go_on(work, None, call, now)
         if isinstance(result, Wait) and isinstance(result.on[0], DataAt):
@@ -85,10 +90,28 @@ class Serving:
 
     def _ask(self, item: LogicQueueMappingItem, request: Request[Any], call: Call[Any], now: int) -> Result:
         if item.bname == self._tables.identity.name:
-            return self._physical[request.CODE](Call(request, call.command, call.peer), now)
+            return self._ask_here(request, item.queue_id, call, now)
         question = OtherBroker(item.bname, request)
         heard = partial(_reply_of, question)
         return Wait((question,), now + self._tables.settings.forward_timeout, heard)
+
+    def _ask_here(self, request: Request[Any], queue_id: int, call: Call[Any], now: int) -> Result:
+        """Asks a physical queue of this broker. A pull hears of all that is stored, messages that are not
+        shown yet as well: who reads on at the next stretch would pass over them.
+        """
+
+        def ask(at: int) -> Result:
+            return self._physical[request.CODE](Call(request, call.command, call.peer), at)
+
+        def with_end(heard: Heard, later: int) -> Result:
+            if isinstance(heard, Refused):
+                raise heard
+            if isinstance(heard, PullReply):
+                end = self._tables.store.queue_end(call.request.topic, queue_id)
+                heard.max_offset = max(heard.max_offset, end)
+            return heard
+
+        return _then(ask, with_end, now)
 
 
 def _reply_of(question: OtherBroker, outcome: Outcome, now: int) -> Reply:

@@ -45,7 +45,7 @@ class Led(World):
             for kind in (GetMaxOffset, QueryConsumerOffset)
         }
         physical[PullMessage.CODE] = held_pull
-        tables: Any = StaticTables(self.identity, self, self.topics)  # type: ignore[arg-type]
+        tables: Any = StaticTables(self.identity, self, self.topics, self.store)  # type: ignore[arg-type]
         self.handlers = Serving(tables, physical).handlers()
 
     def serve(self, request: Any) -> Any:
@@ -104,6 +104,13 @@ def test_a_held_pull_ends_when_its_queue_moves_away() -> None:
     led.serve(GetMaxOffset("T", 0, logical=False))
     static.put(static.by_topic["T"], NOW)
     assert static.drain_woken() == [], "who does not wait any more is forgotten"
+
+
+def test_a_pull_hears_of_messages_that_are_stored_and_not_shown_yet() -> None:
+    led = Led()
+    led.put("T", 1, count=5)  # the fake pull shows one
+    wait = led.serve(PullMessage("G", "T", 1, 0, 32, MAY_BE_HELD, 0, 1000, 0, logical=False))
+    assert reply_to(wait).max_offset == 5
 
 
 def test_a_broker_that_does_not_answer_is_no_reason_to_begin_from_nothing() -> None:

@@ -108,3 +108,10 @@ def test_pulls_and_positions_of_a_group(real: RealBroker, kind: type[PullMessage
     assert ask(real, QueryConsumerOffset("G", "T", 0)).offset == 10_001, "it is for a request of its own"
     ask(real, UpdateConsumerOffset("G", "T", 0, 3))
     assert ask(real, QueryConsumerOffset("G", "T", 0)).offset == 3
+
+
+def test_an_offset_before_the_first_stretch_that_is_left(real: RealBroker) -> None:
+    make_static(real, 3, LATER)
+    pull = PullMessage("G", "T", 0, 7, 32, SUBSCRIPTION_IN_REQUEST, 0, 0, 0, subscription="*")
+    reply = ask(real, pull)
+    assert (reply.code, reply.next_begin_offset) == (ResponseCode.PULL_OFFSET_MOVED, 10_000)
