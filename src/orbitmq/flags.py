@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -21,6 +21,9 @@ from orbitmq.protocol.remoting.signing import Credentials
 
 if TYPE_CHECKING:
     import ssl
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def access_flags(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,6 +157,22 @@ def _context(given: Mapping[str, Any]) -> ssl.SSLContext | None:
 def _no_password() -> str:
     """OpenSSL would ask at the terminal."""
     raise ValueError("keys of commands have to be without a password")
+
+
+def pairs_of(texts: Iterable[str], flag: str = "", expected: str = "NAME=VALUE") -> list[tuple[str, str]]:
+    """The names and values of NAME=VALUE texts: of a flag, or of arguments. Raises UsageError."""
+    pairs = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"{flag} {text}: expected {expected}".lstrip())
+        pairs.append((name, value))
+    return pairs
+
+
+def all_of(*flags: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """One decorator of several; help shows the flags in this order."""
+    return lambda command: functools.reduce(lambda made, flag: flag(made), reversed(flags), command)
 
 
 def max_body_flag(

@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
@@ -61,6 +61,11 @@ class Rows:
         known = values_of(kind)
         wanted = [paths.get(one.key) or known[one.key].path for one in columns]
         return cls(columns, [[attrgetter(path)(one) for path in wanted] for one in results], note)
+
+    @classmethod
+    def picked(cls, columns: Sequence[Column], found: Iterable[Any], note: str = "") -> Rows:
+        """A row for each mapping, or row of Spark's, with its values that are named as the columns."""
+        return cls(columns, [[_in_ms(one[column.key]) for column in columns] for one in found], note)
 
     def as_json(self) -> Any:
         """A list of objects."""
@@ -190,6 +195,10 @@ def time_text(at_ms: int) -> str:
     if at_ms <= 0:
         return "-"
     return datetime.fromtimestamp(at_ms / 1000).isoformat(" ", "milliseconds")
+
+
+def _in_ms(value: Any) -> Any:
+    return int(value.timestamp() * 1000) if isinstance(value, datetime) else value
 
 
 def _shown(value: Any, column: Column) -> str:

@@ -17,7 +17,7 @@ import click
 from orbitmq.access import Access
 from orbitmq.client.core.message import Message, SendResult
 from orbitmq.client.producer.producer import Producer
-from orbitmq.flags import access_flags
+from orbitmq.flags import access_flags, pairs_of
 from orbitmq.plurals import counted
 
 AT_ONCE = 64
@@ -116,7 +116,7 @@ def produce(
     """Send messages to a topic. The broker creates it if its options allow that."""
     if body is None and count != 1:
         raise click.UsageError("--count needs --body")
-    own = _named_values(properties)
+    own = dict(pairs_of(properties, "--property"))
 
     def message(content: bytes) -> Message:
         return Message(
@@ -149,17 +149,6 @@ def produce(
         click.echo(
             f"{counted(sent, 'message')} in {seconds:.1f} s, {sent / max(seconds, 1e-9):.0f}/s", err=True
         )
-
-
-def _named_values(properties: tuple[str, ...]) -> dict[str, str]:
-    """The user properties of --property. Raises click.UsageError."""
-    own = {}
-    for text in properties:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise click.UsageError(f"--property {text}: expected NAME=VALUE")
-        own[name] = value
-    return own
 
 
 async def _send_all(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import msgspec
@@ -17,6 +16,7 @@ from orbitmq.console.decoding import (
     decoder_of,
 )
 from orbitmq.options import OptionError
+from orbitmq.whole_files import write_whole
 
 MOST_SCHEMAS = 1000
 MAX_SCHEMA_CHARACTERS = 1 << 20
@@ -70,11 +70,5 @@ class Schemas:
         return await asyncio.to_thread(decoder, body)
 
     def _save(self, table: Table) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self._path.with_name(self._path.name + ".tmp")
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(table))
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self._path)
+        write_whole(self._path, msgspec.json.encode(table), mode=0o600)
         self._table = table

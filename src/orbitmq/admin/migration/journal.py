@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 from orbitmq.protocol.errors import OrbitError
+from orbitmq.whole_files import sync_folder, write_whole
 
 
 class BadJournal(OrbitError):
@@ -97,14 +97,5 @@ class MigrationJournal:
         return rows
 
     def _replace(self, rows: dict[str, dict[str, Any]]) -> None:
-        new = self.path.with_name(self.path.name + ".tmp")
-        with new.open("w") as file:
-            json.dump(rows, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_whole(self.path, json.dumps(rows, indent=1))
+        sync_folder(self.path.parent)

@@ -7,7 +7,8 @@ import click
 from orbitmq.admin.admin import Admin
 from orbitmq.admin.brokers import broker_config, broker_status, set_options
 from orbitmq.admin.output import Done, Facts
-from orbitmq.cli.admin.command import assigned, command
+from orbitmq.cli.admin.command import command
+from orbitmq.flags import pairs_of
 
 
 @command(
@@ -36,7 +37,7 @@ async def show_config(admin: Admin, broker: str, part: str) -> Facts:
 @click.argument("assignments", metavar="NAME=VALUE...", nargs=-1, required=True)
 async def show_set(admin: Admin, broker: str, assignments: tuple[str, ...]) -> Done:
     """Set options of BROKER, a name or HOST:PORT. If one is refused, none is set."""
-    options = assigned(assignments)
+    options = dict(pairs_of(assignments))
     addresses = await set_options(admin, broker, options)
     return Done(
         f"set {', '.join(options)} on {', '.join(addresses)}", {"options": options, "brokers": addresses}

@@ -13,7 +13,7 @@ import click
 from orbitmq.access import Access
 from orbitmq.admin.admin import Admin
 from orbitmq.admin.output import Result, show
-from orbitmq.flags import Seconds, access_flags
+from orbitmq.flags import Seconds, access_flags, all_of
 
 CommandFunction = Callable[..., Awaitable[Result]]
 
@@ -98,19 +98,14 @@ def _first(group: BaseExceptionGroup[Any]) -> BaseException:
     return error
 
 
-def cluster_flags(function: CommandFunction) -> CommandFunction:
-    """--cluster and --broker: which brokers a command is about; all without either."""
-    for flag in (
-        click.option("-b", "--broker", metavar="NAME|HOST:PORT", help="Only this broker."),
-        click.option("-c", "--cluster", metavar="NAME", help="Only this cluster."),
-    ):
-        function = flag(function)
-    return function
+cluster_flags = all_of(
+    click.option("-c", "--cluster", metavar="NAME", help="Only this cluster."),
+    click.option("-b", "--broker", metavar="NAME|HOST:PORT", help="Only this broker."),
+)
+"""The brokers that a command is about; all without either flag."""
 
-
-def yes_flag(function: CommandFunction) -> CommandFunction:
-    """--yes: do not ask before something is lost."""
-    return click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")(function)
+yes_flag = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+"""Before something is lost."""
 
 
 def confirm(question: str, yes: bool) -> None:
@@ -128,14 +123,3 @@ def confirm_stopped(is_said: bool) -> Callable[[str], Awaitable[bool]]:
         return await asyncio.to_thread(click.confirm, question, default=False, err=True)
 
     return ask
-
-
-def assigned(texts: Sequence[str]) -> dict[str, str]:
-    """The options that arguments `NAME=VALUE` set. Raises UsageError."""
-    options = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise click.UsageError(f"{text}: expected NAME=VALUE")
-        options[name] = value
-    return options

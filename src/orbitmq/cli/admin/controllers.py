@@ -14,7 +14,8 @@ from orbitmq.admin.controllers import (
     replica_groups,
 )
 from orbitmq.admin.output import Done, Facts, Rows, columns
-from orbitmq.cli.admin.command import CommandFunction, assigned, command, confirm, yes_flag
+from orbitmq.cli.admin.command import CommandFunction, command, confirm, yes_flag
+from orbitmq.flags import pairs_of
 from orbitmq.options.properties import format_properties, parse_properties
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused
@@ -156,7 +157,7 @@ async def show_config(admin: Admin, controllers: str) -> Facts:
 @controller_flag
 async def show_set(admin: Admin, assignments: tuple[str, ...], controllers: str) -> Done:
     """Set options of the controllers. If one is refused, none is set."""
-    options = assigned(assignments)
+    options = dict(pairs_of(assignments))
     leader = await leader_of(admin, controllers)
     await admin.call(leader, UpdateControllerConfig(format_properties(options).encode()))
     return Done(f"set {', '.join(options)} on {leader}", {"options": options, "controller": leader})

@@ -18,7 +18,8 @@ from orbitmq.admin.groups import (
 )
 from orbitmq.admin.output import Done, Rows, columns
 from orbitmq.admin.progress import NoOffsets, group_summaries, live_progress
-from orbitmq.cli.admin.command import assigned, cluster_flags, command, confirm, yes_flag
+from orbitmq.cli.admin.command import cluster_flags, command, confirm, yes_flag
+from orbitmq.flags import pairs_of
 from orbitmq.plurals import counted
 from orbitmq.protocol.remoting.versions import version_name
 
@@ -90,7 +91,7 @@ def _name(value: object) -> str:
 @cluster_flags
 async def show_create(admin: Admin, group: str, attributes: tuple[str, ...], **settings: Any) -> Done:
     """Create GROUP on all masters. If it exists, only the given settings change."""
-    names = await create_group_on_masters(admin, group, attributes=assigned(attributes), **settings)
+    names = await create_group_on_masters(admin, group, attributes=dict(pairs_of(attributes)), **settings)
     return Done(f"group {group} is on {', '.join(names)}", {"group": group, "brokers": names})
 
 

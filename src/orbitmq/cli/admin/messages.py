@@ -126,7 +126,7 @@ def _listed(names: str, found: list[tuple[str | None, StoredMessage]], max_body_
         f"{counted(unknown, 'size')} not known: the body is damaged, larger than {FLAG}, or beyond the "
         f"{COUNTED_BYTES >> 20} MiB that one list inflates."
     )
-    return Rows(heads, [[one[head.key] for head in heads] for one in values], note if unknown else "")
+    return Rows.picked(heads, values, note if unknown else "")
 
 
 def _values(message: StoredMessage) -> dict[str, Any]:

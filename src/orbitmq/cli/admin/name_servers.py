@@ -7,7 +7,8 @@ import click
 from orbitmq.admin.admin import Admin
 from orbitmq.admin.name_servers import namesrv_config, set_namesrv_options
 from orbitmq.admin.output import Column, Done, Rows
-from orbitmq.cli.admin.command import assigned, command
+from orbitmq.cli.admin.command import command
+from orbitmq.flags import pairs_of
 
 
 @command("namesrv", "config", "orbitmq admin namesrv config")
@@ -30,6 +31,6 @@ async def show(admin: Admin, server: str | None) -> Rows:
 @click.option("--server", metavar="HOST:PORT", help="Only this name server.")
 async def show_set(admin: Admin, assignments: tuple[str, ...], server: str | None) -> Done:
     """Set options of the running name servers."""
-    options = assigned(assignments)
+    options = dict(pairs_of(assignments))
     servers = await set_namesrv_options(admin, options, server)
     return Done(f"set {', '.join(options)} on {', '.join(servers)}", {"options": options, "servers": servers})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from orbitmq.admin.output import Done, show
 from orbitmq.cli.admin.command import COMMANDS, FIRST_EXAMPLES, epilog
 from orbitmq.cli.flags import ServerFlags
 from orbitmq.plurals import counted
+from orbitmq.whole_files import write_whole
 
 if TYPE_CHECKING:
     from orbitmq.server.controller.consensus import ConsensusStore
@@ -80,12 +80,7 @@ def backup(
     from orbitmq.server.controller.backup import read_decisions
 
     texts = _with_store(address, config, assignments, read_decisions)
-    part = file.with_name(f"{file.name}.part")
-    with part.open("w", encoding="utf-8") as out:
-        out.write(backup_text(texts, int(time.time() * 1000)))
-        out.flush()
-        os.fsync(out.fileno())
-    part.replace(file)
+    write_whole(file, backup_text(texts, int(time.time() * 1000)))
     groups = groups_in(texts)
     show(Done(f"{file} has {counted(len(groups), 'broker group')}", {"groups": groups}), as_json)
 

@@ -27,7 +27,8 @@ from orbitmq.admin.topics import (
     topic_names,
     topic_status,
 )
-from orbitmq.cli.admin.command import assigned, cluster_flags, command, confirm, yes_flag
+from orbitmq.cli.admin.command import cluster_flags, command, confirm, yes_flag
+from orbitmq.flags import pairs_of
 from orbitmq.plurals import counted
 
 MANY_QUEUES = 1024
@@ -71,7 +72,12 @@ async def show_create(
             yes,
         )
     names = await create_topic_on_masters(
-        admin, topic, queues=queues, read_queues=read_queues, attributes=assigned(attributes), **settings
+        admin,
+        topic,
+        queues=queues,
+        read_queues=read_queues,
+        attributes=dict(pairs_of(attributes)),
+        **settings,
     )
     return Done(
         f"topic {topic} has {counted(queues, 'queue')} on {', '.join(names)}",

@@ -5,7 +5,6 @@ The role of users who may not read bodies of messages ends with `,no-bodies`.
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from orbitmq.console.security.passwords import hash_password, hash_secret, is_pa
 from orbitmq.console.security.roles import Role, parse_role
 from orbitmq.options import OptionError
 from orbitmq.protocol.remoting.signing import Credentials
+from orbitmq.whole_files import write_whole
 
 MAX_USERS = 1000
 NO_BODIES = ",no-bodies"
@@ -79,14 +79,7 @@ def set_user(path: Path, name: str, role: Role, password: str, *, reads_bodies: 
     if is_new and len(users) >= MAX_USERS:
         raise OptionError(f"{path} has {MAX_USERS} users already")
     users[name] = User(name, role, hash_password(password), reads_bodies)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".tmp")
-    lines = "".join(one.line for one in users.values())
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(lines)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    write_whole(path, "".join(one.line for one in users.values()), mode=0o600)
     return is_new
 
 

@@ -25,6 +25,7 @@ from orbitmq.delay_service.store.records import (
     decode_pending,
     decode_restored,
 )
+from orbitmq.whole_files import sync_folder
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +131,7 @@ class DelayStore:
             db: Any = self._rocks.Rdict(str(folder), self._options())
             if not mark.exists():
                 mark.write_text("This folder holds the store of `orbitmq delay`.\n")
-                _sync_folder(self.folder)
+                sync_folder(self.folder)
         except OSError as error:
             raise StoreFull(f"{self.folder}: {error.strerror}") from None
         except StoreDamaged:
@@ -450,11 +451,3 @@ def _meant(error: Exception, folder: Path) -> Exception:
             "away to begin with an empty store"
         )
     return StoreDamaged(f"{folder} cannot be read: {text}")
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -114,16 +114,11 @@ def observations(options: AvailabilityOptions) -> pa.Table | dataset.Dataset:
         assert options.log is not None
         return SampleTable.read(options.log, LOG_SCHEMA)
     from orbitmq.spark.jobs import trace_tables
-    from orbitmq.spark.jobs.trace_records import RECORD_DDL, SOURCE_COLUMNS, records
+    from orbitmq.spark.jobs.trace_records import traced
 
     folder = need_trace(options.setup, options.trace)
     with options.setup.session("availability") as spark:
-        if folder is not None:
-            recorded = spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
-        else:
-            given = {"subscribe": options.trace, "columns": ",".join(SOURCE_COLUMNS)}
-            live = spark.read.format("orbitmq").options(**options.setup.reading_options, **given)
-            recorded = records(live.load())
+        recorded = traced(spark, options.setup, options.trace, folder)
         return trace_tables.observations(trace_tables.distinct(recorded), TRACE_BUCKET_S).toArrow()
 
 
@@ -255,5 +250,4 @@ def availability(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
     if setup.dry_run:
         return Rows((Column("try", "Would try"),), [(one,) for one in done.planned])
     ongoing = sum(one["ongoing"] for one in done.outages)
-    rows = [[row[column.key] for column in COLUMNS] for row in done.figures]
-    return Rows(COLUMNS, rows, f"{len(done.outages)} outages, {ongoing} of them last")
+    return Rows.picked(COLUMNS, done.figures, f"{len(done.outages)} outages, {ongoing} of them last")

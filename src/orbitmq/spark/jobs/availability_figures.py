@@ -19,7 +19,7 @@ An **observation** is one thing that a client tried at a time, and whether it wo
 
 from __future__ import annotations
 
-from orbitmq.admin.output import Column
+from orbitmq.admin.output import columns
 from orbitmq.spark.jobs.figures import Row, Samples
 
 Z2 = 1.6448536269514722**2
@@ -94,19 +94,17 @@ SELECT to_timestamp(floor(epoch_ms("at") / 1000 / seconds) * seconds) AS "at", b
 FROM samples, thinned GROUP BY 1, 2 ORDER BY 1, 2
 """
 
-COLUMNS = (
-    Column("broker", "Broker"),
-    Column("topic", "Topic"),
-    Column("operation", "Operation"),
-    Column("up", "Up now"),
-    Column("observations", "Tried"),
-    Column("failures", "Failed"),
-    Column("timeAvailability", "Available"),
-    Column("timeNines", "Nines"),
-    Column("requestNinesAtLeast", "At least"),
-    Column("outages", "Outages"),
-    Column("mtbfSeconds", "MTBF s"),
-    Column("mttrSeconds", "MTTR s"),
+COLUMNS = columns(
+    "broker topic operation up observations failures timeAvailability timeNines requestNinesAtLeast outages "
+    "mtbfSeconds mttrSeconds",
+    up="Up now",
+    observations="Tried",
+    failures="Failed",
+    timeAvailability="Available",
+    timeNines="Nines",
+    requestNinesAtLeast="At least",
+    mtbfSeconds="MTBF s",
+    mttrSeconds="MTTR s",
 )
 
 

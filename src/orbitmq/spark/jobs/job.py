@@ -27,7 +27,7 @@ import click
 
 from orbitmq.admin.bodies import FLAG
 from orbitmq.admin.output import Result
-from orbitmq.flags import namesrv_flag, read_credentials, signing_flags, tls_flags
+from orbitmq.flags import namesrv_flag, pairs_of, read_credentials, signing_flags, tls_flags
 from orbitmq.net.address import default_namesrv
 from orbitmq.protocol.records.compression import DEFAULT_MAX_INFLATED_BYTES
 from orbitmq.spark.jobs.failures import JobFailed, as_failure
@@ -264,12 +264,7 @@ _BODIES = (
 
 def _setup(values: dict[str, Any], environment: Mapping[str, str]) -> JobSetup:
     """Takes what is common out of `values`. Raises click.UsageError."""
-    conf = []
-    for given in values.pop("conf"):
-        key, equals, value = given.partition("=")
-        if not equals or not key.strip():
-            raise click.UsageError(f"--conf {given}: expected NAME=VALUE")
-        conf.append((key.strip(), value.strip()))
+    conf = pairs_of(values.pop("conf"), "--conf")
     if values.get("master") and values.get("remote"):
         raise click.UsageError("--master and --remote are two places: give one of them")
     connecting = PLAIN
@@ -289,7 +284,7 @@ def _setup(values: dict[str, Any], environment: Mapping[str, str]) -> JobSetup:
     )
     return JobSetup(
         connecting=connecting,
-        conf=tuple(conf),
+        conf=tuple((key.strip(), value.strip()) for key, value in conf),
         **{key: values.pop(key) for key in common if key in values},
     )
 

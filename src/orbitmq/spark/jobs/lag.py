@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import pyarrow as pa
 
-from orbitmq.admin.output import Column, Rows
+from orbitmq.admin.output import Rows, columns
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.figures import Row, Samples
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
@@ -163,16 +163,14 @@ def _name(row: Row) -> str:
     return f"{row['clientGroup']} / {row['topic']}"
 
 
-CURRENT_LAG = (
-    Column("clientGroup", "Group"),
-    Column("topic", "Topic"),
-    Column("lag", "Lag"),
-    Column("lagMost", "Most"),
-    Column("waitingSeconds", "Waiting s"),
-    Column("inPerSecond", "In/s"),
-    Column("outPerSecond", "Out/s"),
-    Column("catchUpSeconds", "Catches up in s"),
-    Column("lost", "Lost"),
+CURRENT_LAG = columns(
+    "clientGroup topic lag lagMost waitingSeconds inPerSecond outPerSecond catchUpSeconds lost",
+    clientGroup="Group",
+    lagMost="Most",
+    waitingSeconds="Waiting s",
+    inPerSecond="In/s",
+    outPerSecond="Out/s",
+    catchUpSeconds="Catches up in s",
 )
 EXAMPLES = """\
 orbitmq job lag --table ./lag --every 10
@@ -204,7 +202,5 @@ def lag(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
     Ctrl-C ends sampling; then the report is printed.
     """
     done = run(LagOptions(setup=setup, **given), ui)
-    rows = [[row[column.key] for column in CURRENT_LAG] for row in done.current_lag]
-    return Rows(
-        CURRENT_LAG, rows, f"{counted(sum(row['lag'] for row in done.current_lag), 'message')} behind"
-    )
+    note = f"{counted(sum(row['lag'] for row in done.current_lag), 'message')} behind"
+    return Rows.picked(CURRENT_LAG, done.current_lag, note)

@@ -8,7 +8,6 @@ sends what is missing and nothing twice, and a run after the end sends nothing.
 from __future__ import annotations
 
 import json
-import os
 import time
 import uuid
 from dataclasses import asdict, dataclass, field
@@ -17,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orbitmq.admin.output import Column, Facts, Result, Rows
+from orbitmq.admin.output import Facts, Result, Rows, columns
 from orbitmq.flags import Moment
 from orbitmq.plurals import counted
+from orbitmq.spark import functions as sf
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
 from orbitmq.spark.jobs.preflight import need_lake, need_target, need_topics
 from orbitmq.spark.jobs.resending import (
@@ -31,6 +31,7 @@ from orbitmq.spark.jobs.resending import (
     send,
     sharding_key,
 )
+from orbitmq.whole_files import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,8 +114,6 @@ def run(options: ReplayOptions, ui: JobUi = QUIET) -> ReplayResult:
 
 def read(spark: SparkSession, options: ReplayOptions, until_ms: int) -> DataFrame:
     """The messages of the source within the times, in the source's columns."""
-    from pyspark.sql import functions as sf
-
     if options.lake is None:
         given = options.setup.reading_options | {
             "subscribe": options.source,
@@ -141,8 +140,6 @@ def read(spark: SparkSession, options: ReplayOptions, until_ms: int) -> DataFram
 
 def outgoing(frame: DataFrame, options: ReplayOptions) -> DataFrame:
     """The columns that the sink takes, for messages of a source or lake."""
-    from pyspark.sql import functions as sf
-
     columns = [
         sf.lit(options.target).alias("topic"),
         sf.col("body"),
@@ -159,8 +156,6 @@ def outgoing(frame: DataFrame, options: ReplayOptions) -> DataFrame:
 
 
 def _deliver_at(shift_ms: int) -> Any:
-    from pyspark.sql import functions as sf
-
     at = sf.unix_millis("storeTimestamp") + sf.lit(shift_ms)
     return sf.when(at > int(time.time() * 1000), at)
 
@@ -179,8 +174,6 @@ def _check(options: ReplayOptions) -> None:
 
 def _check_shift(frame: DataFrame, options: ReplayOptions) -> None:
     """Refuses before the first send what a broker would refuse half-way."""
-    from pyspark.sql import functions as sf
-
     if options.shift_ms is None:
         return
     last = frame.agg(sf.max(sf.unix_millis("storeTimestamp"))).collect()[0][0]
@@ -191,8 +184,6 @@ def _check_shift(frame: DataFrame, options: ReplayOptions) -> None:
 
 
 def _would_do(frame: DataFrame, options: ReplayOptions) -> ReplayResult:
-    from pyspark.sql import functions as sf
-
     count, first, last = frame.agg(
         sf.count("*"), sf.min("storeTimestamp"), sf.max("storeTimestamp")
     ).collect()[0]
@@ -253,21 +244,8 @@ class _Plan:
     def _save(self) -> None:
         if self.path is None:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_suffix(".new")
-        with draft.open("w") as file:
-            json.dump(
-                {
-                    "asked": self.asked,
-                    "write_id": self.write_id,
-                    "until_ms": self.until_ms,
-                    "done": self.done,
-                },
-                file,
-            )
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, self.path)
+        kept = {name: getattr(self, name) for name in ("asked", "write_id", "until_ms", "done")}
+        write_whole(self.path, json.dumps(kept))
 
 
 EXAMPLES = """\
@@ -322,19 +300,14 @@ def replay(
     options = ReplayOptions(topic, target, setup, lake, since, until, where, rate, shift_ms)
     done = run(options, ui)
     if setup.dry_run:
-        columns = (
-            Column("onceKey", "From"),
-            Column("keys", "Keys"),
-            Column("tags", "Tag"),
-            Column("body", "Body"),
-        )
+        heads = columns("onceKey keys tags body", onceKey="From", tags="Tag")
         rows = [
             (row["onceKey"], row["keys"], row["tags"], bytes(row["body"])[:80].decode("utf-8", "replace"))
             for row in done.samples
         ]
         span = f", stored {done.first_stored} to {done.last_stored}" if done.planned else ""
         ui.say(f"would send {counted(done.planned, 'message')} to {target}{span}")
-        return Rows(columns, rows, f"{counted(done.planned, 'message')} in all")
+        return Rows(heads, rows, f"{counted(done.planned, 'message')} in all")
     return Facts(
         {
             "messages": done.messages,

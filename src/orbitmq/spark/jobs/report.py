@@ -13,7 +13,6 @@ direction of writing are shown as what they are, and the page forbids itself scr
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 from orbitmq import __version__
 from orbitmq.extras import lacking
 from orbitmq.protocol.errors import OrbitError
+from orbitmq.whole_files import write_whole
 
 if TYPE_CHECKING:
     from orbitmq.spark.jobs.charts import Point
@@ -203,18 +203,7 @@ class Report:
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Writes the page, as a whole or not at all; makes the folder where there is none. Raises OSError."""
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(self.html())
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(name, 0o666 & ~umask)
-            os.replace(name, target)
-        except BaseException:
-            os.unlink(name)
-            raise
+        write_whole(target, self.html())
         return target
 
     def _add(self, part: Part) -> Self:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orbitmq.spark import functions as sf
 from orbitmq.spark.jobs.job import JobFailed, JobSetup
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ UNKNOWN = Sent(-1, -1, -1, -1)
 
 def place_key() -> Column:
     """The key of a row of the source or of a lake."""
-    from pyspark.sql import functions as sf
-
     return sf.concat_ws("|", *PLACE)
 
 
@@ -49,7 +48,6 @@ def matching(frame: DataFrame, where: str | None) -> DataFrame:
     Raises JobFailed for an expression that is none.
     """
     from pyspark.errors import AnalysisException, ParseException
-    from pyspark.sql import functions as sf
 
     if where is None:
         return frame
@@ -65,8 +63,6 @@ def matching(frame: DataFrame, where: str | None) -> DataFrame:
 
 def own_properties() -> Column:
     """The map without what clients and brokers have put there."""
-    from pyspark.sql import functions as sf
-
     from orbitmq.protocol.names import RESERVED_PROPERTIES, WRITE_PROPERTY
 
     system = sorted({*RESERVED_PROPERTIES, WRITE_PROPERTY})
@@ -75,8 +71,6 @@ def own_properties() -> Column:
 
 def sharding_key() -> Column:
     """The sharding key of a message, if its sender set one."""
-    from pyspark.sql import functions as sf
-
     from orbitmq.protocol.names import SHARDING_KEY
 
     return sf.col("properties")[SHARDING_KEY]

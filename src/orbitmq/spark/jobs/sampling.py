@@ -11,22 +11,21 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from orbitmq.access import Access
 from orbitmq.admin.admin import Admin
-from orbitmq.flags import Seconds
+from orbitmq.flags import Command, Seconds, all_of
 from orbitmq.spark.jobs.job import JobFailed, JobSetup, JobUi
 
 if TYPE_CHECKING:
     from pyarrow import dataset
 
-Flagged = TypeVar("Flagged", bound=Callable[..., Any])
 FILE_SECONDS = 60.0
 """So much is in one file at most, and so much is lost by a crash at most."""
 SAMPLES = re.compile(r"[0-9-]+\.parquet")
@@ -129,22 +128,15 @@ def _whole(folder: Path) -> list[Path]:
     return sorted(folder.glob("[0-9]*.parquet"))
 
 
-def admin_of(setup: JobSetup, timeout_ms: int) -> Admin:
+def admin_of(setup: JobSetup, timeout_ms: int = 5000) -> Admin:
     """An operator's connections to the cluster of a job."""
-    who = setup.connecting.credentials
-    return Admin(
-        setup.namesrv,
-        timeout_ms=timeout_ms,
-        access_key=who.access_key if who else None,
-        secret_key=who.secret_key if who else None,
-        security_token=who.security_token if who else None,
-        tls=setup.connecting.ssl_context() or False,
-    )
+    access = Access(setup.connecting.credentials, setup.connecting.ssl_context())
+    return Admin(setup.namesrv, timeout_ms=timeout_ms, **access.options)
 
 
-def sampling_flags(what: str, *, every_s: float, timeout_ms: int) -> Callable[[Flagged], Flagged]:
+def sampling_flags(what: str, *, every_s: float, timeout_ms: int) -> Callable[[Command], Command]:
     """The flags of a job that samples, with their defaults: --every, --samples, --timeout-ms."""
-    flags = (
+    return all_of(
         click.option(
             "--every", "every_s", type=Seconds(0.1), default=every_s, help=f"Time between two {what}."
         ),
@@ -157,7 +149,6 @@ def sampling_flags(what: str, *, every_s: float, timeout_ms: int) -> Callable[[F
             "--timeout-ms", type=click.IntRange(1), default=timeout_ms, help="Timeout of one request."
         ),
     )
-    return lambda command: reduce(lambda flagged, flag: flag(flagged), reversed(flags), command)
 
 
 def sample(

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orbitmq.admin.output import Column, Rows
+from orbitmq.admin.output import Column, Rows, columns
 from orbitmq.flags import Moment
 from orbitmq.plurals import counted
 from orbitmq.protocol.names import TRACE_TOPIC
+from orbitmq.spark import functions as sf
 from orbitmq.spark.folders import local_path
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
 from orbitmq.spark.jobs.preflight import is_begun, names_towards, need_order, need_topics, was_written
@@ -97,8 +98,6 @@ def _live(spark: SparkSession, options: TraceOptions) -> DataFrame:
 
 def _bring_in(spark: SparkSession, options: TraceOptions, ui: JobUi) -> int:
     """Brings the table up to date; the trace messages that came in."""
-    from pyspark.sql import functions as sf
-
     from orbitmq.spark.jobs.trace_records import records
 
     assert options.tables is not None
@@ -196,13 +195,10 @@ def committed_offsets(checkpoint: Path) -> str | None:
 
 
 def _stored(spark: SparkSession, options: TraceOptions) -> DataFrame:
-    from pyspark.sql import functions as sf
-
-    from orbitmq.spark.jobs.trace_records import RECORD_DDL
+    from orbitmq.spark.jobs.trace_records import stored_records
 
     assert options.tables is not None
-    folder = options.tables / RECORDS
-    found = spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
+    found = stored_records(spark, options.tables / RECORDS)
     if options.since_ms is not None:
         found = found.where(sf.unix_millis("storedAt") >= options.since_ms)
     if options.until_ms is not None:
@@ -266,22 +262,20 @@ def _life_report(options: TraceOptions, life: list[Any]) -> None:
 
     assert options.setup.report is not None
     page = Report(f"The life of {options.message}", about=f"Trace topic {options.topic}.")
-    page.table(LIFE_HEADS, [[row[name] for name in LIFE] for row in life])
+    page.table([*LIFE.values()], [[row[name] for name in LIFE] for row in life])
     page.write(options.setup.report)
 
 
-LIFE = ("at", "what", "clientGroup", "client", "topic", "msgId", "keys")
-LIFE_HEADS = ("at", "what", "group", "client", "topic", "message id", "keys")
-LATENCY = (
-    Column("topic", "Topic"),
-    Column("clientGroup", "Group"),
-    Column("delayed", "Delayed"),
-    Column("messages", "Messages"),
-    Column("handled", "Handled"),
-    Column("retried", "Retried"),
-    Column("endToEndP50Ms", "P50 ms"),
-    Column("endToEndP99Ms", "P99 ms"),
-    Column("endToEndMaxMs", "Max ms"),
+LIFE = {
+    "at": "at", "what": "what", "clientGroup": "group", "client": "client", "topic": "topic",
+    "msgId": "message id", "keys": "keys",
+}  # fmt: skip
+LATENCY = columns(
+    "topic clientGroup delayed messages handled retried endToEndP50Ms endToEndP99Ms endToEndMaxMs",
+    clientGroup="Group",
+    endToEndP50Ms="P50 ms",
+    endToEndP99Ms="P99 ms",
+    endToEndMaxMs="Max ms",
 )
 EXAMPLES = """\
 orbitmq job trace --report trace.html
@@ -329,10 +323,8 @@ def trace(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
         f", {counted(done.added, 'trace message')} new" if given["tables"] else ""
     )
     if given["message"] is not None:
-        columns = [Column(name, head, name == "at") for name, head in zip(LIFE, LIFE_HEADS, strict=True)]
-        rows = [
-            [int(row[name].timestamp() * 1000) if name == "at" else row[name] for name in LIFE]
-            for row in done.life
-        ]
-        return Rows(columns, rows, note if rows else f"nothing is known of {given['message']}: {note}")
-    return Rows(LATENCY, [[row[column.key] for column in LATENCY] for row in done.latency], note)
+        heads = [Column(name, head, name == "at") for name, head in LIFE.items()]
+        return Rows.picked(
+            heads, done.life, note if done.life else f"nothing is known of {given['message']}: {note}"
+        )
+    return Rows.picked(LATENCY, done.latency, note)

@@ -15,7 +15,11 @@ from pyspark.sql import functions as sf
 from orbitmq.client.trace.records import END, FIELD, NOTHING
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from orbitmq.spark.jobs.job import JobSetup
 
 KINDS = ("Pub", "SubBefore", "SubAfter", "EndTransaction", "Recall")
 MESSAGE_TYPES = ("normal", "half", "committed", "delayed", "ordered")
@@ -34,6 +38,19 @@ RECORD_DDL = (
 
 _TYPES = [tuple(column.split()) for column in RECORD_DDL.split(", ")]
 _FIELDS = "fields"
+
+
+def stored_records(spark: SparkSession, folder: Path) -> DataFrame:
+    """The records that the job `trace` keeps in a folder."""
+    return spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
+
+
+def traced(spark: SparkSession, setup: JobSetup, trace: str, folder: Path | None) -> DataFrame:
+    """The records of a trace topic, or of a folder of the job `trace` if there is one."""
+    if folder is not None:
+        return stored_records(spark, folder)
+    given = {"subscribe": trace, "columns": ",".join(SOURCE_COLUMNS)}
+    return records(spark.read.format("orbitmq").options(**setup.reading_options, **given).load())
 
 
 def records(messages: DataFrame) -> DataFrame:
@@ -61,7 +78,12 @@ def records(messages: DataFrame) -> DataFrame:
     )
     whole = parts.select("*", sf.when(known, kind).alias("kind"))
     located = whole.select(
-        "client", "storedAt", "line", _FIELDS, "kind", *(_place(row).alias(row.name) for row in _PLACES)
+        "client",
+        "storedAt",
+        "line",
+        _FIELDS,
+        "kind",
+        *(_place(*row).alias(row[0]) for row in _PLACES.items()),
     )
     readable = (
         sf.col("kind").isNotNull()
@@ -76,47 +98,40 @@ def records(messages: DataFrame) -> DataFrame:
     )
 
 
-class _Place:
-    """Position of a field in each kind of record."""
-
-    def __init__(self, name: str, **at: int) -> None:
-        self.name = name
-        self.at = at
-
-
-_PLACES = (
-    _Place("timeText", Pub=1, SubBefore=1, SubAfter=7, EndTransaction=1, Recall=1),
-    _Place("region", Pub=2, SubBefore=2, EndTransaction=2, Recall=2),
-    _Place("clientGroup", Pub=3, SubBefore=3, SubAfter=8, EndTransaction=3, Recall=3),
-    _Place("topic", Pub=4, EndTransaction=4, Recall=4),
-    _Place("ids", Pub=5, SubBefore=5, SubAfter=2, EndTransaction=5, Recall=5),
-    _Place("tags", Pub=6, EndTransaction=6),
-    _Place("keys", Pub=7, SubBefore=7, SubAfter=5, EndTransaction=7),
-    _Place("storeHost", Pub=8, EndTransaction=8),
-    _Place("bodyLength", Pub=9),
-    _Place("costMs", Pub=10, SubAfter=3),
-    _Place("messageTypeCode", Pub=11, EndTransaction=9),
-    _Place("offsetIds", Pub=12),
-    _Place("success", Pub=13, SubAfter=4, Recall=6),
-    _Place("requestId", SubBefore=4, SubAfter=1),
-    _Place("retryTimes", SubBefore=6),
-    _Place("outcomeCode", SubAfter=6),
-    _Place("transactionId", EndTransaction=10),
-    _Place("transactionState", EndTransaction=11),
-    _Place("fromCheck", EndTransaction=12),
-)
+_PLACES = {
+    "timeText": {"Pub": 1, "SubBefore": 1, "SubAfter": 7, "EndTransaction": 1, "Recall": 1},
+    "region": {"Pub": 2, "SubBefore": 2, "EndTransaction": 2, "Recall": 2},
+    "clientGroup": {"Pub": 3, "SubBefore": 3, "SubAfter": 8, "EndTransaction": 3, "Recall": 3},
+    "topic": {"Pub": 4, "EndTransaction": 4, "Recall": 4},
+    "ids": {"Pub": 5, "SubBefore": 5, "SubAfter": 2, "EndTransaction": 5, "Recall": 5},
+    "tags": {"Pub": 6, "EndTransaction": 6},
+    "keys": {"Pub": 7, "SubBefore": 7, "SubAfter": 5, "EndTransaction": 7},
+    "storeHost": {"Pub": 8, "EndTransaction": 8},
+    "bodyLength": {"Pub": 9},
+    "costMs": {"Pub": 10, "SubAfter": 3},
+    "messageTypeCode": {"Pub": 11, "EndTransaction": 9},
+    "offsetIds": {"Pub": 12},
+    "success": {"Pub": 13, "SubAfter": 4, "Recall": 6},
+    "requestId": {"SubBefore": 4, "SubAfter": 1},
+    "retryTimes": {"SubBefore": 6},
+    "outcomeCode": {"SubAfter": 6},
+    "transactionId": {"EndTransaction": 10},
+    "transactionState": {"EndTransaction": 11},
+    "fromCheck": {"EndTransaction": 12},
+}
+"""Position of each field in each kind of record."""
 
 
-def _place(row: _Place) -> Column:
+def _place(field: str, at: dict[str, int]) -> Column:
     """The text of a field, null where it is absent."""
     fields, kind = sf.col(_FIELDS), sf.col("kind")
     found: Column = sf.lit(None).cast("string")
-    for name, index in row.at.items():
+    for name, index in at.items():
         value = sf.get(fields, sf.lit(index))
-        if name == "Pub" and row.name in ("offsetIds", "success"):
+        if name == "Pub" and field in ("offsetIds", "success"):
             # Old clients write no offset message id: what is said of success comes a place earlier.
             short = sf.size(_FIELDS) == 13
-            value = sf.when(short, None if row.name == "offsetIds" else sf.get(fields, sf.lit(12))).otherwise(
+            value = sf.when(short, None if field == "offsetIds" else sf.get(fields, sf.lit(12))).otherwise(
                 value
             )
         found = sf.when(kind == name, value).otherwise(found)

@@ -35,18 +35,19 @@ def sends(records: DataFrame) -> DataFrame:
     has said yet.
     """
     sent = records.where("kind in ('Pub', 'EndTransaction')")
+    is_send = sf.col("kind") == "Pub"
     first = {
-        name: sf.min_by(name, sf.when(sf.col("kind") == "Pub", sf.col("at")))
+        name: sf.min_by(name, sf.when(is_send, sf.col("at")))
         for name in ("clientGroup", "tags", "keys", "storeHost", "bodyLength", "costMs", "messageType")
     }
     return (
         sent.groupBy("topic", "msgId")
         .agg(
             *(found.alias(name) for name, found in first.items()),
-            sf.min(sf.when(sf.col("kind") == "Pub", sf.col("at"))).alias("sentAt"),
-            sf.max(sf.when(sf.col("kind") == "Pub", sf.col("success"))).alias("success"),
-            sf.max(sf.when(sf.col("kind") == "Pub", sf.col("client"))).alias("client"),
-            sf.max(sf.when(sf.col("kind") == "Pub", sf.col("batchSize"))).alias("batchSize"),
+            sf.min(sf.when(is_send, sf.col("at"))).alias("sentAt"),
+            sf.max(sf.when(is_send, sf.col("success"))).alias("success"),
+            sf.max(sf.when(is_send, sf.col("client"))).alias("client"),
+            sf.max(sf.when(is_send, sf.col("batchSize"))).alias("batchSize"),
             sf.max_by("transactionState", sf.when(sf.col("kind") == "EndTransaction", sf.col("at"))).alias(
                 "transactionState"
             ),

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.25
 
 
-class ProgressBar(Protocol):
-    """A bar that somebody may be looking at."""
+class ProgressBar:
+    """A bar that nobody looks at."""
 
     def advance(self, by: int = 1) -> None:
         """So much more is done."""
@@ -66,7 +66,7 @@ class JobUi:
     def progress(self, what: str, total: int | None = None) -> Iterator[ProgressBar]:
         """A bar for as long as the block runs; without a total, one that only counts."""
         if not self.interactive:
-            yield _Unseen()
+            yield ProgressBar()
             return
         from rich.console import Console
         from rich.progress import (
@@ -109,20 +109,7 @@ class JobUi:
                 follower.join()
 
 
-class _Unseen:
-    """Nobody looks."""
-
-    def advance(self, by: int = 1) -> None:
-        pass
-
-    def set(self, *, done: int | None = None, total: int | None = None) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        pass
-
-
-class _Bar:
+class _Bar(ProgressBar):
     """A line of rich's."""
 
     def __init__(self, bars: Any, task: Any) -> None:

@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from orbitmq.spark.folders import local_path, remote_folder
 from orbitmq.spark.lake.errors import LakeBusy
+from orbitmq.whole_files import sync_folder
 
 LOCK = "_lock"
 
@@ -170,12 +171,8 @@ class LocalStorage(Storage):
             place = self._root / folder
             every |= {place, *(above for above in place.parents if above.is_relative_to(self._root))}
         for place in every:
-            if place.is_dir() and sys.platform != "win32":  # which has no descriptors of folders
-                descriptor = os.open(place, os.O_RDONLY)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
+            if place.is_dir():
+                sync_folder(place)
 
     @contextlib.contextmanager
     def lock(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from orbitmq.spark import functions as sf
 from orbitmq.spark.errors import BadOption
 
 if TYPE_CHECKING:
@@ -65,27 +66,25 @@ def _avro_schema(schema: Any) -> str | None:
 
 
 def _from_json(column: str, schema: str | StructType, bad: str) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812 -- as Spark's own guides write it
     from pyspark.sql.types import StringType, StructType
 
     wanted: Any = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    text = F.col(column).cast("string")
+    text = sf.col(column).cast("string")
     if bad == "fail":
-        return F.from_json(text, wanted, {"mode": "FAILFAST"})
+        return sf.from_json(text, wanted, {"mode": "FAILFAST"})
     marked = StructType([*wanted.fields]).add(BAD, StringType())
-    parsed = F.from_json(text, marked, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD})
-    plain = F.struct(*(parsed[name].alias(name) for name in wanted.names))
-    return F.when(parsed.isNotNull() & parsed[BAD].isNull(), plain)
+    parsed = sf.from_json(text, marked, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD})
+    plain = sf.struct(*(parsed[name].alias(name) for name in wanted.names))
+    return sf.when(parsed.isNotNull() & parsed[BAD].isNull(), plain)
 
 
 def _from_avro(frame: DataFrame, column: str, schema: str, bad: str) -> Column:
     from pyspark.errors import PySparkException
-    from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.avro.functions import from_avro
 
     mode = "FAILFAST" if bad == "fail" else "PERMISSIVE"
     try:
-        value = from_avro(F.col(column), schema, {"mode": mode})["value"]
+        value = from_avro(sf.col(column), schema, {"mode": mode})["value"]
         _ = frame.select(value).schema  # So that a missing package is reported here, and in our words.
     except (PySparkException, TypeError) as error:
         if "avro" in str(error).lower() and ("load" in str(error).lower() or "package" in str(error).lower()):
@@ -99,11 +98,9 @@ def _from_avro(frame: DataFrame, column: str, schema: str, bad: str) -> Column:
 
 
 def _replaced(frame: DataFrame, column: str, into: str, value: Column, bad: str) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
     columns: list[Any] = []
     for name in frame.columns:
-        columns.append(value.alias(into) if name == column else F.col(name))
+        columns.append(value.alias(into) if name == column else sf.col(name))
     if bad == "keep":
-        columns.append(F.when(value.isNull(), F.col(column)).alias(BAD))
+        columns.append(sf.when(value.isNull(), sf.col(column)).alias(BAD))
     return frame.select(*columns)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orbitmq.admin.output import Column, Facts, Result, Rows
-from orbitmq.flags import Seconds
+from orbitmq.admin.output import Facts, Result, Rows, columns
+from orbitmq.flags import Seconds, pairs_of
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.job import JobSetup, JobUi, job
 from orbitmq.spark.lake.errors import LakeError
@@ -219,24 +219,13 @@ def _location(
         if catalog_options:
             raise click.UsageError("--catalog-option goes with --iceberg")
         return lake_location(lake, storage)
-    options = _pairs("--catalog-option", catalog_options)
-    return IcebergLocation.parse(table or "", options, _pairs("--storage-option", storage))
-
-
-def _pairs(flag: str, given: tuple[str, ...]) -> dict[str, str]:
-    """The options of a flag, NAME=VALUE each. Raises click.UsageError."""
-    options = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise click.UsageError(f"{flag} {text}: expected NAME=VALUE")
-        options[name] = value
-    return options
+    options = dict(pairs_of(catalog_options, "--catalog-option"))
+    return IcebergLocation.parse(table or "", options, dict(pairs_of(storage, "--storage-option")))
 
 
 def lake_location(lake: str, storage: tuple[str, ...]) -> LakeLocation:
     """The lake of --lake and --storage-option. Raises click.UsageError."""
-    options = _pairs("--storage-option", storage)
+    options = dict(pairs_of(storage, "--storage-option"))
     location = LakeLocation(lake, options)
     if options and location.is_local:
         raise click.UsageError("--storage-option is for URLs: a folder has none")
@@ -252,13 +241,7 @@ def holdings(location: LakeLocation | IcebergLocation) -> Rows:
         state, absent = load(location.open()), f"{location.url} holds no lake"
     if not state.number:
         raise LakeError(absent)
-    columns = (
-        Column("topic", "Topic"),
-        Column("queue", "Broker|queue"),
-        Column("from", "From offset"),
-        Column("to", "To offset"),
-        Column("messages", "Messages"),
-    )
+    heads = {"queue": "Broker|queue", "from": "From offset", "to": "To offset"}
     rows = [
         (topic, queue, low, high - 1, count)
         for (topic, queue), ranges in sorted(state.held.items())
@@ -267,4 +250,4 @@ def holdings(location: LakeLocation | IcebergLocation) -> Rows:
     messages = counted(sum(row[-1] for row in rows), "message")
     files = "" if is_table else f" in {counted(len(state.files), 'file')}"
     note = f"{messages}{files}, {counted(state.number, 'commit')}"
-    return Rows(columns, rows, note)
+    return Rows(columns("topic queue from to messages", **heads), rows, note)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.protocol.names import LMQ_PREFIX
+from orbitmq.spark import functions as sf
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.jobs.checkpoint import checkpoint
 from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
@@ -167,8 +168,6 @@ def summary(
     files: Files, records: DataFrame, units: DataFrame
 ) -> tuple[list[dict[str, Any]], list[tuple[Any, ...]]]:
     """Counts of each store, a row per store; and a row of `checks.STORES` for each."""
-    from pyspark.sql import functions as sf
-
     is_sound = sf.isnull("problem")
     logs = records.groupBy("store").agg(
         sf.count_if(is_sound).alias("records"),

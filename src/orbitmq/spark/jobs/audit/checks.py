@@ -10,6 +10,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.protocol.names import HALF_TOPIC, LMQ_PREFIX, OP_HALF_TOPIC, SCHEDULE_TOPIC
+from orbitmq.spark import functions as sf
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,10 +30,15 @@ EXTENSION_ADDRESS = -2147483649
 """Tags codes up to this one are addresses in extension files."""
 
 
+_OF_UNITS = {
+    "topic": "u_topic", "queueId": "u_queue", "queueOffset": "u_offset", "size": "u_size",
+    "tagsCode": "u_code", "file": "u_file",
+}  # fmt: skip
+"""Columns of units beside those of records."""
+
+
 def bad_records(records: DataFrame) -> DataFrame:
     """Check `records`: every place in a commit log that is no sound record."""
-    from pyspark.sql import functions as sf
-
     found = records.where("problem is not null")
     detail = sf.concat("problem", sf.lit(" ("), sf.col("size").cast("string"), sf.lit(" bytes)"))
     return _findings(found, "records", ERROR, detail)
@@ -43,8 +49,6 @@ def bad_units(units: DataFrame, records: DataFrame, stores: DataFrame) -> DataFr
 
     `stores` has the columns of `STORES`.
     """
-    from pyspark.sql import functions as sf
-
     plain = units.where(~sf.col("topic").startswith(LMQ_PREFIX))
     both = _units_beside_records(plain, records).join(sf.broadcast(stores), "store", "left")
     return _union(
@@ -56,8 +60,6 @@ def bad_units(units: DataFrame, records: DataFrame, stores: DataFrame) -> DataFr
 
 def _units_beside_records(units: DataFrame, records: DataFrame) -> DataFrame:
     """Each sound record beside the unit that points to its place; either of them may be missing."""
-    from pyspark.sql import functions as sf
-
     sound = records.where("problem is null and not isBatch").select(
         "store",
         "physicalOffset",
@@ -72,20 +74,13 @@ def _units_beside_records(units: DataFrame, records: DataFrame) -> DataFrame:
     pointing = units.select(
         "store",
         "physicalOffset",
-        sf.col("topic").alias("u_topic"),
-        sf.col("queueId").alias("u_queue"),
-        sf.col("queueOffset").alias("u_offset"),
-        sf.col("size").alias("u_size"),
-        sf.col("tagsCode").alias("u_code"),
-        sf.col("file").alias("u_file"),
+        *(sf.col(name).alias(ours) for name, ours in _OF_UNITS.items()),
     )
     return sound.join(pointing, ["store", "physicalOffset"], "full_outer")
 
 
 def _wrong_units(both: DataFrame) -> DataFrame:
     """Units that point beyond the log, to no record, or to one of another message."""
-    from pyspark.sql import functions as sf
-
     detail = (
         sf.when(
             sf.expr("`is` is null and physicalOffset >= coalesce(logEnd, 0)"),
@@ -99,11 +94,8 @@ def _wrong_units(both: DataFrame) -> DataFrame:
     )
     units = both.where("u_topic is not null").select(
         "store",
-        sf.col("u_topic").alias("topic"),
-        sf.col("u_queue").alias("queueId"),
-        sf.col("u_offset").alias("queueOffset"),
         "physicalOffset",
-        sf.col("u_file").alias("file"),
+        *(sf.col(_OF_UNITS[name]).alias(name) for name in ("topic", "queueId", "queueOffset", "file")),
         detail.alias("problem"),
     )
     return _findings(units.where("problem is not null"), "queues", ERROR, sf.col("problem"))
@@ -111,8 +103,6 @@ def _wrong_units(both: DataFrame) -> DataFrame:
 
 def _missing_units(both: DataFrame, units: DataFrame) -> DataFrame:
     """Records to which no unit points, though the units of their store go beyond them."""
-    from pyspark.sql import functions as sf
-
     lost = both.where(
         "u_topic is null and physicalOffset <= reached"
         " and (rebuiltFromMs is null or storedAtMs < rebuiltFromMs)"
@@ -138,22 +128,14 @@ def _missing_units(both: DataFrame, units: DataFrame) -> DataFrame:
 
 
 def _same() -> Column:
-    from pyspark.sql import functions as sf
-
-    col = sf.col
-    code_is_hash = (col("u_topic") != SCHEDULE_TOPIC) & (col("u_code") > EXTENSION_ADDRESS)
-    return (
-        (col("topic") == col("u_topic"))
-        & (col("queueId") == col("u_queue"))
-        & (col("queueOffset") == col("u_offset"))
-        & (col("size") == col("u_size"))
-        & (~code_is_hash | (col("tagsCode") == col("u_code")))
-    )
+    code_is_hash = (sf.col("u_topic") != SCHEDULE_TOPIC) & (sf.col("u_code") > EXTENSION_ADDRESS)
+    same = ~code_is_hash | (sf.col("tagsCode") == sf.col("u_code"))
+    for name in ("topic", "queueId", "queueOffset", "size"):
+        same &= sf.col(name) == sf.col(_OF_UNITS[name])
+    return same
 
 
 def _difference() -> Column:
-    from pyspark.sql import functions as sf
-
     def same(*names: str) -> Column:
         return sf.concat_ws(" ", *(sf.col(name).cast("string") for name in names))
 
@@ -170,8 +152,6 @@ def bad_entries(entries: DataFrame, records: DataFrame, stores: DataFrame) -> Da
 
     `stores` has the columns of `STORES`.
     """
-    from pyspark.sql import functions as sf
-
     malformed = _findings(entries.where("problem is not null"), "index", ERROR, sf.col("problem"))
     known = entries.where("problem is null").select(
         "store", "physicalOffset", "keyHash", sf.col("file").alias("e_file")
@@ -218,8 +198,6 @@ def bad_offsets(
 
     `committed` is (store, group, topic, queue id, queue offset) each.
     """
-    from pyspark.sql import functions as sf
-
     given = spark.createDataFrame(
         list(committed), "store string, groupName string, topic string, queueId int, queueOffset bigint"
     )
@@ -245,8 +223,6 @@ def undecided(messages: DataFrame) -> DataFrame:
 
     `messages` are those of the two topics of transactions.
     """
-    from pyspark.sql import functions as sf
-
     halves = messages.where(sf.col("topic") == HALF_TOPIC)
     decided = (
         messages.where((sf.col("topic") == OP_HALF_TOPIC) & (sf.col("tags") == "d"))
@@ -281,8 +257,6 @@ def from_rows(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> DataFra
 
 
 def _findings(frame: DataFrame, check: str, severity: str | Column, detail: Column) -> DataFrame:
-    from pyspark.sql import functions as sf
-
     made = {"check": sf.lit(check), "severity": sf.lit(severity), "detail": detail}
     columns = []
     for part in FINDINGS.split(", "):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orbitmq.admin.output import Column, Facts, Rows
+from orbitmq.admin.output import Facts, Rows, columns
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.audit.auditing import CHECKS, DEFAULT_MOST, AuditOptions, AuditResult, run
 from orbitmq.spark.jobs.job import JobSetup, JobUi, job
@@ -17,16 +17,10 @@ if TYPE_CHECKING:
     from orbitmq.admin.output import Result
 
 FAILED = 1
-COLUMNS = (
-    Column("severity", "Severity"),
-    Column("check", "Check"),
-    Column("store", "Store"),
-    Column("topic", "Topic"),
-    Column("queueId", "Queue"),
-    Column("queueOffset", "Queue offset"),
-    Column("physicalOffset", "Physical offset"),
-    Column("detail", "What"),
-    Column("file", "File"),
+COLUMNS = columns(
+    "severity check store topic queueId queueOffset physicalOffset detail file",
+    queueId="Queue",
+    detail="What",
 )
 
 
@@ -112,10 +106,9 @@ def _storage_options(text: str | None) -> tuple[tuple[str, object], ...]:
 def _shown(result: AuditResult, as_json: bool) -> Result:
     if as_json:
         return Facts({"summary": result.summary, "counts": result.counts, "findings": result.findings})
-    rows = [[row[column.key] for column in COLUMNS] for row in result.findings]
-    left_out = result.errors + result.warnings - len(rows)
+    left_out = result.errors + result.warnings - len(result.findings)
     more = f" ({left_out} are not shown)" if left_out else ""
-    return Rows(COLUMNS, rows, f"{_summary(result)}{more}")
+    return Rows.picked(COLUMNS, result.findings, f"{_summary(result)}{more}")
 
 
 def _summary(result: AuditResult) -> str:

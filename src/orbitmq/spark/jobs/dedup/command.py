@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from orbitmq.admin.output import Column, Facts, Result, Rows
+from orbitmq.admin.output import Facts, Result, Rows, columns
 from orbitmq.flags import Seconds
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.dedup.options import DedupOptions
@@ -18,15 +18,12 @@ from orbitmq.spark.jobs.job import JobSetup, JobUi, job
 WINDOW = re.compile(r"(\d+)\s*(ms|s|m|h|d)")
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 LONGEST_MS = 3650 * UNITS_MS["d"]
-AUDIT = (
-    Column("what", "What"),
-    Column("clientGroup", "Group"),
-    Column("topic", "Topic"),
-    Column("key", "Key"),
-    Column("times", "Times"),
-    Column("messageIds", "Message ids"),
-    Column("firstAt", "First", is_time=True),
-    Column("lastAt", "Last", is_time=True),
+AUDIT = columns(
+    "what clientGroup topic key times messageIds firstAt lastAt",
+    times="firstAt lastAt",
+    clientGroup="Group",
+    firstAt="First",
+    lastAt="Last",
 )
 EXAMPLES = """\
 orbitmq job dedup --topic orders --window 6h --to-topic orders-once --checkpoint ./once
@@ -106,9 +103,8 @@ def dedup(
 
 
 def _rows(found: AuditResult, traced: bool) -> Rows:
-    names = ("topic", "dedupKey", "times", "messageIds", "firstAt", "lastAt")
-    rows = [["sent", None, *(row[name] for name in names)] for row in found.sent]
-    rows += [["consumed", row["clientGroup"], *(row[name] for name in names)] for row in found.consumed]
-    rows = [[*row[:-2], *(int(at.timestamp() * 1000) for at in row[-2:])] for row in rows]
-    note = f"{counted(found.sent_keys, 'key')} sent more than once"
-    return Rows(AUDIT, rows, note + (f", {found.consumed_keys} consumed more than once" if traced else ""))
+    rows = [{**row.asDict(), "what": "sent", "clientGroup": None} for row in found.sent]
+    rows += [{**row.asDict(), "what": "consumed"} for row in found.consumed]
+    more = f", {found.consumed_keys} consumed more than once" if traced else ""
+    note = f"{counted(found.sent_keys, 'key')} sent more than once{more}"
+    return Rows.picked(AUDIT, [{**row, "key": row["dedupKey"]} for row in rows], note)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
 from orbitmq.spark.jobs.preflight import need_topics, need_trace
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 SHOWN = 1000
 """Rows of an audit that are shown; all are counted."""
@@ -41,10 +40,11 @@ def audit(options: AuditOptions, ui: JobUi = QUIET) -> AuditResult:
     """Finds keys that were sent, and with a trace consumed, more than once."""
     from orbitmq.spark.jobs import trace_tables
     from orbitmq.spark.jobs.dedup import tables
+    from orbitmq.spark.jobs.trace_records import traced
 
     tables.parsed_key(options.key)
     need_topics(options.setup, options.topics)
-    traced = None if options.trace is None else need_trace(options.setup, options.trace)
+    folder = None if options.trace is None else need_trace(options.setup, options.trace)
     with options.setup.session("dedup audit") as spark, ui.spark_progress(spark, "looking for repeats"):
         key = tables.business_key(options.key)
         given = {"subscribe": ",".join(options.topics), "columns": ",".join(tables.KEY_COLUMNS)}
@@ -53,7 +53,7 @@ def audit(options: AuditOptions, ui: JobUi = QUIET) -> AuditResult:
         consumed: list[Any] = []
         consumed_keys = 0
         if options.trace is not None:
-            records = trace_tables.distinct(_traced(spark, options, options.trace, traced))
+            records = trace_tables.distinct(traced(spark, options.setup, options.trace, folder))
             handled = trace_tables.handlings(records)
             consumed, consumed_keys = _first(tables.consumed_repeatedly(handled, messages, key))
         result = AuditResult(sent, sent_keys, consumed, consumed_keys)
@@ -68,15 +68,6 @@ def _first(frame: DataFrame) -> tuple[list[Any], int]:
         return kept.limit(SHOWN).collect(), kept.count()
     finally:
         kept.unpersist()
-
-
-def _traced(spark: SparkSession, options: AuditOptions, trace: str, folder: Path | None) -> DataFrame:
-    from orbitmq.spark.jobs.trace_records import RECORD_DDL, SOURCE_COLUMNS, records
-
-    if folder is not None:
-        return spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
-    given = {"subscribe": trace, "columns": ",".join(SOURCE_COLUMNS)}
-    return records(spark.read.format("orbitmq").options(**options.setup.reading_options, **given).load())
 
 
 def _report(options: AuditOptions, result: AuditResult) -> Any:

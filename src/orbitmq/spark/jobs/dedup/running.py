@@ -9,6 +9,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.plurals import counted
+from orbitmq.spark import functions as sf
 from orbitmq.spark.jobs.dedup.options import DedupOptions
 from orbitmq.spark.jobs.dedup.ownership import claim, need_lake
 from orbitmq.spark.jobs.interrupting import noting_the_end
@@ -98,8 +99,6 @@ def _source(options: DedupOptions) -> dict[str, str]:
 
 def _plan(spark: SparkSession, options: DedupOptions) -> DedupResult:
     """Counts what there is now, as if no key were ever forgotten; writes nothing, uses no checkpoint."""
-    from pyspark.sql import functions as sf
-
     from orbitmq.spark.jobs.dedup import tables
 
     messages = spark.read.format("orbitmq").options(**_source(options)).load()
@@ -126,8 +125,6 @@ def _state_on_disk(spark: SparkSession) -> Iterator[None]:
 
 
 def _start(once: DataFrame, options: DedupOptions, write_id: str) -> StreamingQuery:
-    from pyspark.sql import functions as sf
-
     from orbitmq.spark.jobs.dedup.tables import KEY
 
     checkpoint = options.setup.checkpoint

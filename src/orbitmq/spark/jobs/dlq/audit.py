@@ -9,12 +9,13 @@ anything else is begun. Dead letters that any finished run has sent are not sele
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orbitmq.spark import functions as sf
 from orbitmq.spark.jobs.job import JobFailed
+from orbitmq.whole_files import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,14 +57,7 @@ class Audit:
     def begin(self, run: str, asked: dict[str, Any], planned: DataFrame) -> None:
         """Writes down what a run is going to send. Nothing has left before this returns."""
         planned.write.mode("overwrite").parquet(str(self._folder / "planned" / run))
-        path = self._folder / "runs" / f"{run}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".new")
-        with draft.open("w") as file:
-            json.dump(asked, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
+        write_whole(self._folder / "runs" / f"{run}.json", json.dumps(asked))
 
     def planned(self, spark: SparkSession, run: str) -> DataFrame:
         """Messages that a run planned to send."""
@@ -71,8 +65,6 @@ class Audit:
 
     def finish(self, spark: SparkSession, run: str, there: DataFrame) -> None:
         """Everything that was planned is stored, but for dead letters that are not `there` any more."""
-        from pyspark.sql import functions as sf
-
         done = (
             self.planned(spark, run)
             .drop("sentAt")

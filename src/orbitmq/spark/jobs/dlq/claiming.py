@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from orbitmq.access import Access
-from orbitmq.admin.admin import Admin, NoBroker
+from orbitmq.admin.admin import NoBroker
 from orbitmq.admin.dead_letters.claims import RENEW_SECONDS, ClaimedElsewhere, Claims
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.spark.jobs.job import JobFailed, JobSetup, JobUi
+from orbitmq.spark.jobs.sampling import admin_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,9 +84,7 @@ class _Keeper(threading.Thread):
             self.decided.set()
 
     async def _keep(self) -> None:
-        connecting = self._setup.connecting
-        access = Access(connecting.credentials, connecting.ssl_context())
-        async with Admin(self._setup.namesrv, **access.options) as admin:
+        async with admin_of(self._setup) as admin:
             claims = Claims(admin, self.tag)
             registered = {one.name for one in await admin.brokers()}
             # Of a lake the brokers may be gone: nobody else can read those dead letters to send them.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from orbitmq.admin.dead_letters.rules import MAX_REPLAYS
-from orbitmq.admin.output import Column, Facts, Result, Rows
+from orbitmq.admin.output import Facts, Result, Rows, columns
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.dlq.dead_letters import PATTERN
 from orbitmq.spark.jobs.job import JobSetup, JobUi, job
@@ -62,26 +62,11 @@ orbitmq job dlq --redrive --audit ./redriven --lake ./dead-letters --rate 50 --t
 @click.option(
     "--audit", metavar="FOLDER", help="Log of sent dead letters, with time and user; required by --redrive."
 )
-def dlq(
-    setup: JobSetup,
-    ui: JobUi,
-    pattern: str,
-    lake: str | None,
-    where: str | None,
-    exception_property: str,
-    redrive: bool,
-    to: str,
-    max_replays: int,
-    rate: float | None,
-    audit: str | None,
-) -> Result:
+def dlq(setup: JobSetup, ui: JobUi, lake: str | None, redrive: bool, **given: Any) -> Result:
     """Report dead letters, archive them, or send a selection of them again."""
     from orbitmq.spark.jobs.dlq.running import DlqOptions, run
 
-    done = run(
-        DlqOptions(setup, pattern, lake, where, exception_property, redrive, to, rate, audit, max_replays),
-        ui,
-    )
+    done = run(DlqOptions(setup, lake=lake, redrive=redrive, **given), ui)
     if redrive:
         return _redriven(done, dry_run=setup.dry_run)
     kept = f", {done.kept} new in the lake" if lake is not None else ""
@@ -108,25 +93,11 @@ def _redriven(done: DlqResult, *, dry_run: bool) -> Facts:
 
 def _groups(done: DlqResult, note: str) -> Rows:
     """Dead letters by topic, group and reason."""
-    columns = (
-        Column("originTopic", "Original topic"),
-        Column("group", "Group"),
-        Column("reason", "Exception or body"),
-        Column("letters", "Dead letters"),
-        Column("oldest", "Oldest", is_time=True),
-        Column("newest", "Newest", is_time=True),
-        Column("example", "Example"),
+    heads = columns(
+        "originTopic group reason letters oldest newest example",
+        times="oldest newest",
+        originTopic="Original topic",
+        reason="Exception or body",
+        letters="Dead letters",
     )
-    rows = [
-        (
-            row["originTopic"],
-            row["group"],
-            row["reason"],
-            row["letters"],
-            int(row["oldest"].timestamp() * 1000),
-            int(row["newest"].timestamp() * 1000),
-            row["example"],
-        )
-        for row in done.groups
-    ]
-    return Rows(columns, rows, note)
+    return Rows.picked(heads, done.groups, note)

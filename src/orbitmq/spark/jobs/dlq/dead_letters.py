@@ -11,6 +11,7 @@ from orbitmq.protocol.names import (
     RETRY_PREFIX,
     RETRY_TOPIC,
 )
+from orbitmq.spark import functions as sf
 from orbitmq.spark.jobs.resending import place_key
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ def dead_letters(frame: DataFrame, *, exception_property: str = "exception", now
     `exception` is what the application put into `exception_property` before it gave up. `shape` distinguishes
     bodies of one kind: the sorted keys of a JSON object, or `JSON`, `text`, `binary`.
     """
-    from pyspark.sql import functions as sf
-
     properties = sf.col("properties")
     return frame.filter(sf.col("topic").startswith(DLQ_PREFIX)).select(
         place_key().alias("letter"),
@@ -57,16 +56,12 @@ def dead_letters(frame: DataFrame, *, exception_property: str = "exception", now
 
 def _origin(properties: Column) -> Column:
     """The topic of the first send: consumers that send back say it, and so do brokers and proxies."""
-    from pyspark.sql import functions as sf
-
     found = sf.coalesce(properties[RETRY_TOPIC], properties[DLQ_ORIGIN_TOPIC])
     return sf.when(~found.startswith(RETRY_PREFIX) & ~found.startswith(DLQ_PREFIX), found)
 
 
 def shape_of(body: Column) -> Column:
     """The kind of a body."""
-    from pyspark.sql import functions as sf
-
     text = sf.try_validate_utf8(body.cast("string"))
     keys = sf.array_sort(sf.json_object_keys(text))
     return (
@@ -79,15 +74,11 @@ def shape_of(body: Column) -> Column:
 
 def _replays(properties: Column) -> Column:
     """Number of times it was sent again, by the rule of `replays_of`."""
-    from pyspark.sql import functions as sf
-
     text = properties[REPLAYS]
     return sf.coalesce(sf.when(text.rlike(f"^{REPLAYS_PATTERN}$"), text.cast("int")), sf.lit(0))
 
 
 def _age(died: Column, now_ms: int) -> Column:
-    from pyspark.sql import functions as sf
-
     hours = (sf.lit(now_ms) - sf.unix_millis(died)) / 3_600_000
     text = sf.lit(OLDER)
     for limit, name in reversed(AGES):
@@ -97,8 +88,6 @@ def _age(died: Column, now_ms: int) -> Column:
 
 def summary(found: DataFrame) -> DataFrame:
     """Dead letters by original topic, group, and exception (else body shape), the most first."""
-    from pyspark.sql import functions as sf
-
     old = [sf.count_if(sf.col("age") == name).alias(name) for name in (*(n for _, n in AGES), OLDER)]
     return (
         found.groupBy(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from orbitmq.admin.dead_letters.rules import WRITE_ID, marks, own_properties
 from orbitmq.protocol.names import RETRY_PREFIX
+from orbitmq.spark import functions as sf
 from orbitmq.spark.jobs.dlq.audit import SENT, Audit
 from orbitmq.spark.jobs.dlq.claiming import claimed
 from orbitmq.spark.jobs.resending import Sent, send, sharding_key
@@ -30,8 +31,6 @@ NOWHERE = "nowhere to send it: its topic is not known, or there is none of that 
 
 def targeted(found: DataFrame, to: str) -> DataFrame:
     """Dead letters with `target`, the topic each goes to; null where that is not known."""
-    from pyspark.sql import functions as sf
-
     if to == RETRY:
         known = sf.concat(sf.lit(RETRY_PREFIX), "group")
         return found.withColumn("target", sf.when(sf.col("originTopic").isNotNull(), known))
@@ -40,8 +39,6 @@ def targeted(found: DataFrame, to: str) -> DataFrame:
 
 def not_yet_sent(found: DataFrame, audit: Audit) -> DataFrame:
     """Dead letters that no finished run has sent."""
-    from pyspark.sql import functions as sf
-
     runs = audit.table(found.sparkSession)
     if runs is None:
         return found
@@ -51,8 +48,6 @@ def not_yet_sent(found: DataFrame, audit: Audit) -> DataFrame:
 
 def plan(chosen: DataFrame, audit: Audit, asked: dict[str, Any]) -> str:
     """Writes a run down; its name."""
-    from pyspark.sql import functions as sf
-
     run = f"{uuid.uuid4().hex[:12]}"
     audit.begin(
         run,
@@ -91,8 +86,6 @@ def carry_out(
     What another redrive has sent under the same `write_id`, of whatever program, is not sent again. Raises
     JobFailed if another redrive is at it.
     """
-    from pyspark.sql import functions as sf
-
     planned = audit.planned(spark, run).filter(sf.col("target").isNotNull()).select("letter", "target")
     letters = found.join(sf.broadcast(planned), "letter")
     at = [(row[0], row[1]) for row in letters.select("group", "brokerName").distinct().collect()]
@@ -104,8 +97,6 @@ def carry_out(
 
 def outgoing(letters: DataFrame) -> DataFrame:
     """The columns that the sink takes, for dead letters with a target."""
-    from pyspark.sql import functions as sf
-
     retry = sf.concat(sf.lit(RETRY_PREFIX), "group")
     return letters.select(
         sf.col("target").alias("topic"),

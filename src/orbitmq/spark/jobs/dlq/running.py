@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from orbitmq.admin.dead_letters.rules import MAX_REPLAYS, WRITE_ID
 from orbitmq.net.address import default_namesrv, parse_addresses
+from orbitmq.spark import functions as sf
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.jobs.dlq.audit import Audit
 from orbitmq.spark.jobs.dlq.dead_letters import AGES, OLDER, PATTERN, dead_letters, summary
@@ -157,8 +158,6 @@ def _redrive(
     chosen: DataFrame,
     result: DlqResult,
 ) -> None:
-    from pyspark.sql import functions as sf
-
     assert options.audit is not None
     audit = Audit(options.audit)
     setup = options.setup

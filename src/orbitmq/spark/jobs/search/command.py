@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from orbitmq.admin.output import Column, Result, Rows, time_text
-from orbitmq.flags import Moment
+from orbitmq.admin.output import Result, Rows, columns, time_text
+from orbitmq.flags import Moment, pairs_of
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.archive.command import lake_location
 from orbitmq.spark.jobs.job import JobSetup, JobUi, job
@@ -37,9 +39,9 @@ MOST_SHOWN = 60
 @click.option("--tag", help="Tag of the message.")
 @click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="A property. Repeatable.")
 @click.option("--text", help="Text that the body contains.")
-@click.option("--regex", help="Regular expression (Java syntax) to find in the body.")
-@click.option("--since", type=Moment(), help="Stored at this time or later.")
-@click.option("--until", type=Moment(), help="Stored before this time.")
+@click.option("--regex", "pattern", help="Regular expression (Java syntax) to find in the body.")
+@click.option("--since", "since_ms", type=Moment(), help="Stored at this time or later.")
+@click.option("--until", "until_ms", type=Moment(), help="Stored before this time.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=100, help="Maximum of messages to show.")
 @click.option(
     "--live/--no-live",
@@ -60,18 +62,12 @@ def search(
     ui: JobUi,
     lake: str | None,
     topics: tuple[str, ...],
-    key: str | None,
-    message_id: str | None,
-    tag: str | None,
-    properties: tuple[str, ...],
-    text: str | None,
-    regex: str | None,
-    since: int | None,
-    until: int | None,
     limit: int,
     live: bool,
     scan: bool,
     storage: tuple[str, ...],
+    properties: tuple[str, ...],
+    **conditions: Any,
 ) -> Result:
     """Find messages by key, id, property or text, in the lake and on brokers.
 
@@ -81,7 +77,7 @@ def search(
 
     if lake is None and not live:
         raise click.UsageError("--no-live needs a --lake to look in")
-    wanted = Wanted(key, message_id, _pairs(properties), text, regex, tag, since, until)
+    wanted = Wanted(properties=tuple(pairs_of(properties, "--property")), **conditions)
     where = None if lake is None else lake_location(lake, storage)
     asked = SearchOptions(wanted, tuple(dict.fromkeys(topics)), where, live, scan, limit, setup)
     result = run(asked, ui)
@@ -95,18 +91,13 @@ def search(
     return Rows(_HEADS, [_row(one, as_json=ui.as_json) for one in result.messages], looked)
 
 
-_HEADS = (
-    Column("topic", "Topic"),
-    Column("broker", "Broker"),
-    Column("queueId", "Queue"),
-    Column("queueOffset", "Offset"),
-    Column("stored", "Stored", is_time=True),
-    Column("tag", "Tag"),
-    Column("keys", "Keys"),
-    Column("messageId", "Message id"),
-    Column("offsetMessageId", "Offset id"),
-    Column("place", "In"),
-    Column("body", "Body"),
+_HEADS = columns(
+    "topic broker queueId queueOffset stored tag keys messageId offsetMessageId place body",
+    times="stored",
+    queueId="Queue",
+    queueOffset="Offset",
+    offsetMessageId="Offset id",
+    place="In",
 )
 
 
@@ -130,16 +121,6 @@ def _row(one: Found, *, as_json: bool) -> tuple[object, ...]:
 def _shortened(body: str) -> str:
     line = "".join(one if one.isprintable() else "·" for one in body[: MOST_SHOWN + 1])
     return line if len(body) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
-
-
-def _pairs(given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    pairs = []
-    for one in given:
-        name, equals, value = one.partition("=")
-        if not equals or not name:
-            raise click.UsageError(f"--property {one}: expected NAME=VALUE")
-        pairs.append((name, value))
-    return tuple(pairs)
 
 
 def write_report(messages: list[Found], path: object, cut: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from orbitmq.spark import functions as sf
 from orbitmq.spark.errors import BadOption
 
 if TYPE_CHECKING:
@@ -40,27 +41,25 @@ class Wanted:
 
     def predicate(self) -> Column:
         """The condition on a frame with the columns of the source."""
-        from pyspark.sql import functions as F  # noqa: N812 -- as Spark's own guides write it
-
         conditions = []
         if self.message_id is not None:
             # Row groups can be left out by either: offset ids ascend, and both have statistics.
             conditions.append(
-                (F.col("msgId") == self.message_id) | (F.col("offsetMsgId") == self.message_id.upper())
+                (sf.col("msgId") == self.message_id) | (sf.col("offsetMsgId") == self.message_id.upper())
             )
         if self.key is not None:
-            conditions.append(F.array_contains(F.split("keys", " "), self.key))
+            conditions.append(sf.array_contains(sf.split("keys", " "), self.key))
         if self.tag is not None:
-            conditions.append(F.col("tags") == self.tag)
-        conditions += [F.col("properties")[name] == value for name, value in self.properties]
+            conditions.append(sf.col("tags") == self.tag)
+        conditions += [sf.col("properties")[name] == value for name, value in self.properties]
         if self.text is not None:
-            conditions.append(F.contains(F.col("body"), F.lit(self.text.encode())))
+            conditions.append(sf.contains(sf.col("body"), sf.lit(self.text.encode())))
         if self.pattern is not None:
-            conditions.append(F.col("body").cast("string").rlike(self.pattern))
+            conditions.append(sf.col("body").cast("string").rlike(self.pattern))
         if self.since_ms is not None:
-            conditions.append(F.col("storeTimestamp") >= F.timestamp_millis(F.lit(self.since_ms)))
+            conditions.append(sf.col("storeTimestamp") >= sf.timestamp_millis(sf.lit(self.since_ms)))
         if self.until_ms is not None:
-            conditions.append(F.col("storeTimestamp") < F.timestamp_millis(F.lit(self.until_ms)))
+            conditions.append(sf.col("storeTimestamp") < sf.timestamp_millis(sf.lit(self.until_ms)))
         whole = conditions[0]
         for condition in conditions[1:]:
             whole &= condition

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from orbitmq.admin.messages import END_OF_TIME_MS
+from orbitmq.spark import functions as sf
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.jobs.checkpoint import Checkpoint, checkpoint
 from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
@@ -245,12 +246,11 @@ def _collected(
     read: Callable[[], DataFrame], options: SearchOptions, place: str, name: str, kept: Checkpoint | None
 ) -> list[Found]:
     """Matching messages of a piece. A piece that has changed has another `name`."""
-    from pyspark.sql import functions as F  # noqa: N812
 
     def look() -> list[dict[str, Any]]:
         chosen = matching(read(), options.wanted, options.limit).select(
             *(
-                F.unix_millis(column).alias(column) if column.endswith("Timestamp") else column
+                sf.unix_millis(column).alias(column) if column.endswith("Timestamp") else column
                 for column in ROWS.names
             )
         )
