@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import parse_qs, urlencode
 
-import uvicorn
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 from starlette.applications import Starlette
@@ -54,8 +53,7 @@ class SignOnProvider:
             Route("/user", self._user),
             Route("/keys", self._keys),
         ]
-        config = uvicorn.Config(Starlette(routes=routes), lifespan="off", log_config=None, ws="none")
-        self._server = HttpServer(config)
+        self._server = HttpServer(Starlette(routes=routes))
         self._thread = threading.Thread(target=self._server.run, args=([listening],), daemon=True)
         self._thread.start()
         return self

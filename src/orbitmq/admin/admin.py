@@ -6,7 +6,6 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self, TypeVar
 
 from orbitmq.access import context_of, credentials_of
@@ -86,9 +85,7 @@ class Admin:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -38,7 +38,6 @@ class KnownController:
 
     @property
     def leads(self) -> bool:
-        """True if it says that it is the leader."""
         return self.metadata is not None and bool(self.metadata.is_leader)
 
 

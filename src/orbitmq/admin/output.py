@@ -68,7 +68,6 @@ class Rows:
         return cls(columns, [[_in_ms(one[column.key]) for column in columns] for one in found], note)
 
     def as_json(self) -> Any:
-        """A list of objects."""
         return [dict(zip((one.key for one in self.columns), row, strict=True)) for row in self.rows]
 
     def print(self) -> None:
@@ -102,7 +101,6 @@ class Facts:
     """Names whose values are ms since 1970."""
 
     def as_json(self) -> Any:
-        """One object."""
         return dict(self.values)
 
     def print(self) -> None:
@@ -120,11 +118,9 @@ class Done:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> Any:
-        """One object, with the line."""
         return {"done": self.text, **self.values}
 
     def print(self) -> None:
-        """The line."""
         print(escaped_lines(self.text))
 
 
@@ -147,7 +143,6 @@ class Items:
     note: str = ""
 
     def as_json(self) -> Any:
-        """A list of objects."""
         return [dict(one) for one in self.values]
 
     def print(self) -> None:

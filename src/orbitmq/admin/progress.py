@@ -37,7 +37,6 @@ class GroupProgress:
 
     @property
     def lag(self) -> int:
-        """Messages that the group has not finished."""
         return sum(one.broker_offset - one.consumer_offset for one in self.queues.values())
 
     @property
@@ -46,7 +45,6 @@ class GroupProgress:
         return sum(one.pull_offset - one.consumer_offset for one in self.queues.values())
 
     def by_queue(self) -> list[QueueProgress]:
-        """The progress of each queue, sorted."""
         return [
             QueueProgress(
                 queue,

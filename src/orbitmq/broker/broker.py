@@ -272,7 +272,6 @@ class Broker:
             self.mastership.start()
 
     def held_signals(self) -> list[Signal]:
-        """The signals of all pops and notifications that are held."""
         return self.held_pops.signals() + self.held_notices.signals() + self.held_lite.signals()
 
     def recover(self, now: int) -> Iterator[None]:

@@ -90,7 +90,6 @@ class MasterTables:
                 broker.deletions.note(topic, broker.store.log_end(asked_at), deleted_at)
 
     def groups(self, body: SubscriptionGroupWrapper) -> None:
-        """Replaces the groups."""
         groups = self._broker.groups
         if body.data_version != groups.version:
             groups.load_text(body.to_json_text())

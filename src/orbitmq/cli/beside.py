@@ -21,12 +21,10 @@ class StandaloneWith:
 
     @property
     def namesrv(self) -> NamesrvServer:
-        """The name server."""
         return self.standalone.namesrv
 
     @property
     def broker(self) -> BrokerServer:
-        """The broker."""
         return self.standalone.broker
 
     async def start(self) -> None:

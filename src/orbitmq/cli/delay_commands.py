@@ -13,7 +13,9 @@ from typing import Any
 import click
 
 from orbitmq.admin.output import Done, Facts, Result, Rows, columns
+from orbitmq.admin.output import show as show_result
 from orbitmq.client.delays import DelayClient, DelayedMessage, DelayError, DelayOutcome, DelayRefused
+from orbitmq.flags import all_of
 
 DEFAULT_ADDRESS = "127.0.0.1:8090"
 SHOWN_BODY = 400
@@ -29,19 +31,13 @@ def asking(command: Command) -> Command:
 
     @functools.wraps(command)
     def ask(http: str, token_file: str | None, as_json: bool, **given: Any) -> None:
-        import json
-
         from orbitmq.delay_service.options import read_secret
 
         token = read_secret("--token-file", token_file) if token_file else None
         url = http if "://" in http else f"http://{http}"
-        result: Result = command(DelayClient(url, token=token), **given)
-        if as_json:
-            click.echo(json.dumps(result.as_json(), indent=2, ensure_ascii=False))
-        else:
-            result.print()
+        show_result(command(DelayClient(url, token=token), **given), as_json)
 
-    flags = (
+    return all_of(
         click.option(
             "--http",
             metavar="HOST:PORT",
@@ -58,28 +54,17 @@ def asking(command: Command) -> Command:
             help="File whose first line is the API's token.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-    )
-    found = ask
-    for flag in reversed(flags):
-        found = flag(found)
-    return found
+    )(ask)
 
 
-def filtering(command: Command) -> Command:
-    """Adds --topic, --from, --to and --prefix."""
-    flags = (
-        click.option(
-            "--topic", default="", show_default=False, metavar="TOPIC", help="Target: TOPIC or CLUSTER/TOPIC."
-        ),
-        click.option("--from", "since", metavar="TIME", help="First due time: ms since 1970, or RFC 3339."),
-        click.option("--to", "until", metavar="TIME", help="Last due time."),
-        click.option(
-            "--prefix", default="", show_default=False, metavar="TEXT", help="Beginning of the name."
-        ),
-    )
-    for flag in reversed(flags):
-        command = flag(command)
-    return command
+filtering = all_of(
+    click.option(
+        "--topic", default="", show_default=False, metavar="TOPIC", help="Target: TOPIC or CLUSTER/TOPIC."
+    ),
+    click.option("--from", "since", metavar="TIME", help="First due time: ms since 1970, or RFC 3339."),
+    click.option("--to", "until", metavar="TIME", help="Last due time."),
+    click.option("--prefix", default="", show_default=False, metavar="TEXT", help="Beginning of the name."),
+)
 
 
 CLUSTER = click.option("--cluster", default="main", metavar="NAME", help="Cluster that the name belongs to.")

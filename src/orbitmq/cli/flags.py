@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orbitmq.cli.logs import FORMATS, LEVELS, set_up
+from orbitmq.flags import all_of
 from orbitmq.net.address import NAMESRV_VARIABLE, parse_address
 from orbitmq.net.errors import BadAddress
 from orbitmq.options import (
@@ -186,9 +187,7 @@ def server_flags(
             command(flags, **values)
 
         advertise = click.option("--advertise", type=Advertised(), help=advertise_help)
-        for flag in reversed((FLAGS[0], advertise, *FLAGS[1:])):
-            run = flag(run)
-        return run
+        return all_of(FLAGS[0], advertise, *FLAGS[1:])(run)
 
     return decorate
 
@@ -206,7 +205,7 @@ def process_flags(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
             clear_ready_file(values["ready_file"])
             return command(*args, **values)
 
-        flags = (
+        return all_of(
             click.option(
                 "--ready-file",
                 type=click.Path(path_type=Path),
@@ -214,10 +213,7 @@ def process_flags(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
             ),
             click.option("--log-level", type=click.Choice(LEVELS), default="info", help="Level of logs."),
             LOG_FORMAT,
-        )
-        for flag in reversed(flags):
-            run = flag(run)
-        return run
+        )(run)
 
     return decorate
 

@@ -43,11 +43,9 @@ class Answer:
     took_ms: float
 
     def as_line(self) -> str:
-        """For people."""
         return f"{self.kind} {self.address} is healthy: {self.detail}, {self.took_ms:.1f} ms"
 
     def as_json(self) -> str:
-        """For programs."""
         return json.dumps({"kind": self.kind, "address": self.address, **self.values, "ms": self.took_ms})
 
 

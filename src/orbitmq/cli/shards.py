@@ -80,7 +80,6 @@ def shard_commands(
 
 
 def _ports(settings: BrokerSettings) -> Iterator[tuple[str, int]]:
-    """The ports that a shard has for itself."""
     yield "listenPort", settings.listen_port
     for name, port in (
         ("advertisedPort", settings.advertised_port),

@@ -9,7 +9,6 @@ import inspect
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from orbitmq.client.core.errors import NotRunning
@@ -99,9 +98,7 @@ class SyncWrapper(Generic[CoreT]):
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._run(self._core.close())
 
 

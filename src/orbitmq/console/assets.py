@@ -37,7 +37,6 @@ class Assets:
         }
 
     async def page(self, request: Request) -> Response:
-        """The one page of all views."""
         return self._files[PAGE].answer(request)
 
     async def file(self, request: Request) -> Response:

@@ -47,7 +47,6 @@ class Cluster:
         self._sampling = asyncio.create_task(self.sampler.run(), name=f"samples of {self.name}")
 
     async def producer(self) -> Producer:
-        """The producer that publishes for pages."""
         async with self._starting:
             if self._producer is None:
                 producer = Producer(

@@ -47,7 +47,6 @@ class Masks:
         return bool(self._names)
 
     def shown(self, body: ShownBody, *, by_schema: bool = False) -> ShownBody:
-        """A body with its fields masked, or the reason that it is not shown."""
         if not self._names or not body.data:
             return body
         if by_schema:

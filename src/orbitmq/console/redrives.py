@@ -56,7 +56,6 @@ class Redrives:
         self._journal.close()
 
     async def preview(self, cluster: str, group: str, asked: Asked) -> Preview:
-        """The effect that a redrive would have."""
         return await self._clusters[cluster].preview(group, asked)
 
     async def begin(self, cluster: str, group: str, asked: Asked, user: str) -> Run:
@@ -90,7 +89,6 @@ class Redrives:
         return await self._journal.do(self._journal.runs, cluster) if self._journal.exists else []
 
     async def entries(self, run_id: str, state: str | None, most: int, skip: int) -> list[Entry]:
-        """Dead letters of a run."""
         return await self._journal.do(self._journal.entries, run_id, state, most, skip)
 
     def _launch(self, cluster: str, run_id: str) -> None:

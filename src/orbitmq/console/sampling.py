@@ -7,7 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from orbitmq.admin import Admin
 from orbitmq.admin.clusters import BrokerState, broker_states
@@ -54,26 +54,21 @@ class Sample:
         }
 
 
+@dataclass(eq=False)
 class Sampler:
     """Looks at one cluster for as long as `run` runs; keeps the last sample and the history.
 
     `history_file` has the history of the cluster `name` over restarts.
     """
 
-    def __init__(
-        self,
-        admin: Admin,
-        reader: Reader,
-        seconds: float,
-        *,
-        name: str = "",
-        history_file: HistoryFile | None = None,
-    ) -> None:
-        self._admin = admin
-        self._reader = reader
-        self._seconds = seconds
-        self._name = name
-        self._history_file = history_file
+    _admin: Admin
+    _reader: Reader
+    _seconds: float
+    _: KW_ONLY
+    name: str = ""
+    history_file: HistoryFile | None = None
+
+    def __post_init__(self) -> None:
         self.sample = Sample()
         self.history = History(SERIES)
         self._changed = asyncio.Condition()
@@ -85,13 +80,13 @@ class Sampler:
             try:
                 sample = await look(self._admin, self._reader)
             except Exception:  # else the pages would show this sample for ever, and nobody would know why
-                log.exception("a look at %s failed", self._name)
+                log.exception("a look at %s failed", self.name)
                 await asyncio.sleep(self._seconds)
                 continue
             values = sample.values()
-            if self._history_file is not None:
+            if self.history_file is not None:
                 # First, so that a page has never seen a point that the next start does not know.
-                await self._history_file.add(self._name, sample.at_ms / 1000, values)
+                await self.history_file.add(self.name, sample.at_ms / 1000, values)
             self.history.add(sample.at_ms / 1000, values)
             async with self._changed:
                 self.sample = sample
@@ -101,12 +96,12 @@ class Sampler:
 
     async def _restore(self) -> None:
         """Takes over the last day of the file."""
-        if self._history_file is None:
+        if self.history_file is None:
             return
         try:
-            points = await self._history_file.read(self._name)
+            points = await self.history_file.read(self.name)
         except HistoryUnusable as error:
-            log.error("charts of %s begin anew: %s", self._name, error)
+            log.error("charts of %s begin anew: %s", self.name, error)
             return
         for at_seconds, values in points:
             self.history.add(at_seconds, values)

@@ -39,7 +39,6 @@ class Schemas:
             raise OptionError(f"{path} holds no schemas: {error}") from None
 
     def of(self, cluster: str) -> dict[str, Schema]:
-        """Schemas by topic."""
         return self._table.get(cluster, {})
 
     def put(self, cluster: str, topic: str, schema: Schema) -> None:

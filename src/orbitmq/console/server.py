@@ -7,8 +7,10 @@ import contextlib
 import logging
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
 
 from orbitmq.console.app import create_app
 from orbitmq.console.connections import MOST_CONNECTIONS, REQUEST_SECONDS, BrowserConnection
@@ -48,37 +50,25 @@ class ConsoleServer:
         settings = self._settings
         listening = listen(settings.listen, settings.port)
         self._port = listening.getsockname()[1]
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
         console = Console(settings)
-        config = uvicorn.Config(
-            create_app(console),
-            http=BrowserConnection,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=True,
-            ws="none",
-            limit_concurrency=MOST_CONNECTIONS,
-            timeout_graceful_shutdown=CLOSING_SECONDS,
-            h11_max_incomplete_event_size=64 << 10,
-            proxy_headers=False,
-            ssl_certfile=settings.tls_cert,
-            ssl_keyfile=settings.tls_key,
-        )
         try:
             await console.start()
         except BaseException:
             listening.close()
             raise
-        self.console, self._server = console, HttpServer(config)
-        self._task = asyncio.create_task(self._server.serve([listening]), name="console")
-        listens = asyncio.create_task(self._server.listens.wait())
-        await asyncio.wait({self._task, listens}, return_when=asyncio.FIRST_COMPLETED)
-        if not self._server.listens.is_set():
-            listens.cancel()
+        self.console = console
+        self._server = HttpServer(
+            create_app(console),
+            http=BrowserConnection,
+            limit_concurrency=MOST_CONNECTIONS,
+            ssl_certfile=settings.tls_cert,
+            ssl_keyfile=settings.tls_key,
+        )
+        try:
+            self._task = await self._server.begin(listening, "console")
+        except BaseException:
             await console.close()
-            await self._task  # raises the reason
+            raise
 
     async def stop(self) -> None:
         """Ends open streams and all connections."""
@@ -98,9 +88,32 @@ class ConsoleServer:
 class HttpServer(uvicorn.Server):
     """Says when it listens, and leaves signals to the process."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, app: Starlette, *, closing_seconds: int = CLOSING_SECONDS, **options: Any) -> None:
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=closing_seconds,
+            h11_max_incomplete_event_size=64 << 10,
+            proxy_headers=False,
+            **options,
+        )
         super().__init__(config)
-        self.listens = asyncio.Event()
+        self._listens = asyncio.Event()
+
+    async def begin(self, listening: socket.socket, name: str) -> asyncio.Task[None]:
+        """The task that serves, once it listens. Raises the reason if it does not."""
+        task = asyncio.create_task(self.serve([listening]), name=name)
+        listens = asyncio.create_task(self._listens.wait())
+        await asyncio.wait({task, listens}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._listens.is_set():
+            listens.cancel()
+            await task
+        return task
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -121,7 +134,7 @@ class HttpServer(uvicorn.Server):
             for one in sockets or ()
         ]
         self.started = True
-        self.listens.set()
+        self._listens.set()
 
     def _connection(self) -> BrowserConnection:
         return BrowserConnection(self.config, self.server_state, self.lifespan.state)

@@ -94,7 +94,6 @@ class ConsoleSettings:
 
     @property
     def schemas_file(self) -> Path:
-        """Schemas by which bodies are shown."""
         return self.data_dir / "schemas.json"
 
     @property

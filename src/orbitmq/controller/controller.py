@@ -50,7 +50,6 @@ class Controller:
         self._tables = ControllerTables(settings, self.groups, self.live, self.journal, leadership)
 
     def bind(self) -> dict[int, BoundHandler]:
-        """The handlers by request code."""
         return handlers.bind({ControllerTables: self._tables})
 
     def lead(self, texts: Mapping[str, str], now: int) -> None:

@@ -110,7 +110,6 @@ class BrokerGroup:
 
     @property
     def master_address(self) -> str | None:
-        """Address of the master, if there is one."""
         return None if self.master_id is None else self.replicas[self.master_id].address
 
     @property

@@ -112,7 +112,6 @@ class BrokerGroups:
         return changed
 
     def is_live(self, group: BrokerGroup, broker_id: int | None) -> bool:
-        """True if a member lives."""
         return broker_id is not None and self._live.get((group.name, broker_id)) is not None
 
     def next_broker_id(self, name: str) -> int:

@@ -52,7 +52,6 @@ class Journal:
         return batch
 
     def confirm(self, batch: Batch) -> None:
-        """The store holds the batch."""
         self.committed = max(self.committed, batch.version)
 
     def drop(self) -> None:

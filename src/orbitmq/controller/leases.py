@@ -30,9 +30,7 @@ class OpenLeases:
         return left_ms
 
     def forget(self, group: str) -> None:
-        """Drops the leases of a group: they are over."""
         self._until_ms.pop(group, None)
 
     def clear(self) -> None:
-        """Drops all leases."""
         self._until_ms.clear()

@@ -94,7 +94,6 @@ class LiveBrokers:
         return member in self._ended
 
     def forget(self, member: Member) -> None:
-        """Drops a member for good."""
         self._live.pop(member, None)
         self._last.pop(member, None)
         self._ended.discard(member)
@@ -111,7 +110,6 @@ class LiveBrokers:
         self._live = {member: one for member, one in self._live.items() if is_member(member, one)}
 
     def step_down(self) -> None:
-        """Ends a reign."""
         self._lead_since_ms = None
         self._last.clear()
         self._ended.clear()

@@ -201,7 +201,6 @@ class Engine:
     # Delivery.
 
     def start(self) -> None:
-        """Begins to deliver."""
         for work in (self._schedule, self._keep_house):
             self._tasks.append(asyncio.create_task(self._watched(work), name=work.__name__))
 

@@ -7,6 +7,7 @@ import logging
 import secrets
 import socket
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from orbitmq.controller.leadership import Leadership
 from orbitmq.delay_service.engine import read_clocks
@@ -26,25 +27,22 @@ LOOK_SECONDS = 0.1
 """Interval at which the end of a lease is noticed; each send looks by itself."""
 
 
+@dataclass(eq=False)
 class InstanceLease:
     """The lease of this instance, from `run` to `stop`; it may run again afterwards.
 
     Making it raises OptionError for an address that is none.
     """
 
-    def __init__(
-        self,
-        settings: DelaySettings,
-        writer: SourceWriter,
-        states: Callable[[], Iterable[SourceState]],
-    ) -> None:
-        self._settings = settings
-        self._writer = writer
-        self._states = states
-        own_id = settings.delay_instance or f"{socket.gethostname()}:{settings.folder.resolve()}"
-        self._leadership = Leadership(settings.store_group, own_id, settings.delay_http)
+    _settings: DelaySettings
+    _writer: SourceWriter
+    _states: Callable[[], Iterable[SourceState]]
+
+    def __post_init__(self) -> None:
+        own_id = self._settings.delay_instance or f"{socket.gethostname()}:{self._settings.folder.resolve()}"
+        self._leadership = Leadership(self._settings.store_group, own_id, self._settings.delay_http)
         self._holding = Holding(self._leadership, lambda: secrets.token_hex(32))
-        self._store = open_store(settings)
+        self._store = open_store(self._settings)
         self._session: Session | None = None
 
     @property
@@ -58,7 +56,6 @@ class InstanceLease:
         return self._leadership.leader_id
 
     def term(self) -> int:
-        """The term that this instance is in; 0 outside of one."""
         return self._holding.term(_now())
 
     async def write(self, queue: str, body: bytes) -> None:
@@ -71,7 +68,6 @@ class InstanceLease:
         raise ConnectionError(f"{queue} is not among the queues of the sources")
 
     def queues(self) -> set[str]:
-        """Queues that the sources have at present."""
         return {str(one) for state in self._states() for one in state.behind}
 
     async def run(self, turn: Turn) -> None:

@@ -164,7 +164,6 @@ class DelaySettings(ReportingSettings, ConsensusSettings):
 
     @property
     def folder(self) -> Path:
-        """The folder of the store."""
         return Path(self.delay_data_dir).expanduser()
 
     @property

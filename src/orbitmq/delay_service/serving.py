@@ -282,7 +282,6 @@ class DelayServer:
 
     @property
     def states(self) -> list[SourceState]:
-        """The states of all sources."""
         return [one.state for one in self.sources]
 
     @property

@@ -9,7 +9,6 @@ from __future__ import annotations
 import socket
 import ssl as tls
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from orbitmq.net.address import parse_address
@@ -144,7 +143,5 @@ class BlockingConnection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -89,7 +89,6 @@ class Flushes:
         self._soon = False
 
     def add(self, connection: Connection) -> None:
-        """Has a connection flushed soon."""
         self._waiting.append(connection)
         if not self.turns and not self._soon:
             self._soon = True
@@ -487,7 +486,6 @@ class Connection(asyncio.Protocol):
         return read_reply(request, await self.submit(request, timeout_ms), self.peer.address)
 
     def send_oneway(self, request: Request[Any]) -> None:
-        """Sends a request nobody answers."""
         command = request.to_command()
         if self.credentials is not None:
             self.credentials.sign(command)

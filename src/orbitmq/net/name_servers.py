@@ -30,7 +30,6 @@ class NameServers:
 
     @property
     def addresses(self) -> list[str]:
-        """All of them, the one in use first."""
         return self._addresses[self._chosen :] + self._addresses[: self._chosen]
 
     async def ask(self, request: Request[ReplyT]) -> ReplyT:

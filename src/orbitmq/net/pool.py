@@ -168,7 +168,6 @@ class ConnectionPool:
 
     @property
     def addresses(self) -> list[str]:
-        """Addresses with an open connection."""
         return [address for address, connection in self._connections.items() if not connection.is_closed]
 
     def close_idle(self) -> None:

@@ -36,7 +36,6 @@ class Unfinished:
 
     @property
     def held_bytes(self) -> int:
-        """Number of bytes held now."""
         return self._total
 
     def note(self, connection: Cuttable, size_bytes: int) -> bool:

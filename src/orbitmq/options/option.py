@@ -56,7 +56,6 @@ class Option:
 
     @property
     def environment_variable(self) -> str:
-        """The variable that sets it."""
         return f"ORBITMQ_{self.key.upper()}"
 
     def parse(self, raw: object, source: str) -> Value:

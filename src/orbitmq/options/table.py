@@ -37,12 +37,10 @@ class OptionTable(Generic[S]):
         return self._by_name.get(name)
 
     def has(self, name: str) -> bool:
-        """True if an option has this name."""
         return name in self._by_name
 
     @property
     def names(self) -> list[str]:
-        """Apache's names of all options."""
         return [row.name for row in self.rows]
 
     def load(self, layers: Sequence[Layer]) -> S:
@@ -67,7 +65,6 @@ class OptionTable(Generic[S]):
             settings.unused[row.name] = value
 
     def value(self, settings: S, row: Option) -> Value:
-        """The present value of a row."""
         if row.name in self._declared:
             held: Value = getattr(settings, row.key)
             return held

@@ -14,7 +14,6 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -188,9 +187,7 @@ class Relay:
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     def wake(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.retention import Retention
 from orbitmq.store.options import StoreOptions
@@ -12,20 +14,16 @@ BUSY_SHARE_OF_MEMORY = 10
 """A tenth of memory that waits for the disk is much: at a fifth Linux stops who writes (vm.dirty_ratio)."""
 
 
+@dataclass(eq=False)
 class Acceptance:
     """Belongs to the owner of the store, which asks before each append."""
 
-    def __init__(
-        self,
-        options: StoreOptions,
-        commit_log: CommitLog,
-        queue_writer: QueueWriter,
-        retention: Retention,
-    ) -> None:
-        self._options = options
-        self._log = commit_log
-        self._queue_writer = queue_writer
-        self._retention = retention
+    _options: StoreOptions
+    _log: CommitLog
+    _queue_writer: QueueWriter
+    _retention: Retention
+
+    def __post_init__(self) -> None:
         self.takes_messages = True
         """True if anything but a master's log is stored: only while this broker is master itself."""
         self.is_paused = False

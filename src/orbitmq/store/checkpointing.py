@@ -8,6 +8,7 @@ SYNC_FLUSH units wait in memory until their messages are confirmed: a checkpoint
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 from orbitmq.store.files import Disk
 from orbitmq.store.index.index_table import Index
@@ -28,30 +29,21 @@ EVERY_BYTES_PER_QUEUE = 8 << 10
 """With many queues it may grow by more: the queue checkpoint names each."""
 
 
+@dataclass(eq=False)
 class Checkpointing:
     """Writes queues, and checkpoints from time to time. `run` is for a thread beside the store's owner."""
 
-    def __init__(
-        self,
-        options: StoreOptions,
-        disk: Disk,
-        commit_log: CommitLog,
-        queues: QueueTable,
-        queue_writer: QueueWriter,
-        index: Index,
-        arrivals: Arrivals,
-        checkpoint: Checkpoint,
-        newest: NewestRecord,
-    ) -> None:
-        self._options = options
-        self._disk = disk
-        self._log = commit_log
-        self._queues = queues
-        self._queue_writer = queue_writer
-        self._index = index
-        self._arrivals = arrivals
-        self._checkpoint = checkpoint
-        self._newest = newest
+    _options: StoreOptions
+    _disk: Disk
+    _log: CommitLog
+    _queues: QueueTable
+    _queue_writer: QueueWriter
+    _index: Index
+    _arrivals: Arrivals
+    _checkpoint: Checkpoint
+    _newest: NewestRecord
+
+    def __post_init__(self) -> None:
         self.lock = threading.Lock()
         """Held while the queue checkpoint is made and written: it is of one log, not half of the one before a
         cut.

@@ -113,9 +113,7 @@ class FileSystem(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Lets go of it."""
-        ...
+    def close(self) -> None: ...
 
 
 class Disk(Protocol):

@@ -33,7 +33,6 @@ class Flushing:
 
     @property
     def unflushed_bytes(self) -> int:
-        """Bytes that were stored and are not on the disk."""
         return max(0, self._log.max_physical - self._log.durable)
 
     @property

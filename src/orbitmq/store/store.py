@@ -135,7 +135,6 @@ class MessageStore:
     # Appending.
 
     def append(self, message: PendingMessage, now_ms: int) -> Appended:
-        """Stores one message."""
         return self.append_many([message], now_ms)[0]
 
     def append_many(
@@ -265,7 +264,6 @@ class MessageStore:
         return [name for name in self._queues.by_topic if name.startswith(begin)]
 
     def queue_ids(self, topic: str) -> list[int]:
-        """The queues of a topic."""
         return sorted(self._queues.by_topic.get(topic, ()))
 
     @property
@@ -298,7 +296,6 @@ class MessageStore:
         return self.structures.confirm.offset
 
     def periodic_tasks(self) -> list[PeriodicTask]:
-        """The periodic tasks of this store."""
         return periodic_tasks(
             self.options, self.structures, self.flushing, self.current_timers, self._acceptance
         )

@@ -55,12 +55,10 @@ class Asked:
             raise BadRequest("an edit is of one dead letter: name its place")
 
     def wants(self, letter: DeadLetter) -> bool:
-        """True if a dead letter of a scan is meant."""
         is_new = self.until_ms is not None and letter.message.store_timestamp > self.until_ms
         return not is_new and (self.cause is None or letter.cause == self.cause)
 
     def as_json(self) -> dict[str, Any]:
-        """For the journal."""
         edit, cause = self.edit, self.cause
         return {
             "places": [[one.broker, one.queue_id, one.queue_offset] for one in self.places],
@@ -80,7 +78,6 @@ class Asked:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Asked:
-        """The reverse."""
         edit, cause = value["edit"], value["cause"]
         return cls(
             tuple(Place(*one) for one in value["places"]),

@@ -40,7 +40,6 @@ class Clusters:
         """Dead letters of causes for which there was no room."""
 
     def add(self, letter: DeadLetter) -> None:
-        """Counts one."""
         cluster = self._clusters.get(letter.cause)
         if cluster is None:
             if len(self._clusters) >= MAX_CLUSTERS:
@@ -57,5 +56,4 @@ class Clusters:
         cluster.places.append(letter.place)
 
     def listed(self) -> list[DeadLetterCluster]:
-        """All, the largest first."""
         return sorted(self._clusters.values(), key=lambda one: (-one.count, str(one.cause)))

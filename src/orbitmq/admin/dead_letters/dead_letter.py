@@ -49,7 +49,6 @@ class DeadLetter:
 
     @property
     def topic(self) -> str | None:
-        """Its first topic."""
         return self.cause.topic
 
     @property

@@ -229,7 +229,6 @@ class RedriveJournal:
         return found
 
     def record_outcomes(self, run: str, entries: Sequence[Entry]) -> None:
-        """Records the outcomes of dead letters."""
         with self._database as database:
             database.executemany(
                 "UPDATE dead_letters SET state = ?, note = ?, sent_ms = ?, sent_id = ? "
@@ -254,7 +253,6 @@ class RedriveJournal:
         return self._entries("run = ? AND state = ?", (run, SENDING), -1)
 
     def entries(self, run: str, state: str | None, most: int, skip: int = 0) -> list[Entry]:
-        """Dead letters of a run, of one state or of all."""
         if state is None:
             return self._entries("run = ?", (run,), most, skip)
         return self._entries("run = ? AND state = ?", (run, state), most, skip)
@@ -282,7 +280,6 @@ class RedriveJournal:
         return found
 
     def run(self, run: str) -> Run | None:
-        """One run."""
         rows = self._runs("WHERE id = ?", (run,))
         return rows[0] if rows else None
 

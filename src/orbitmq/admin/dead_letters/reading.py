@@ -71,7 +71,6 @@ async def letters_at(admin: Admin, group: str, places: Iterable[Place]) -> dict[
 
 
 def _run_length(places: list[Place], start: int) -> int:
-    """Length of the run of places that follow each other."""
     first = places[start]
     length = 1
     while length < MOST_PULLED and start + length < len(places):
@@ -89,7 +88,6 @@ async def _addresses(admin: Admin, topic: str) -> Mapping[str, str]:
 async def _page(
     admin: Admin, address: str, queue: MessageQueue, offset: int, count: int
 ) -> tuple[list[DeadLetter], int]:
-    """Dead letters from an offset on, and where to go on."""
     messages, following = await page(admin, address, queue, offset, count)
     # Shapes of bodies take time: to inflate, and to parse JSON.
     letters = await asyncio.to_thread(lambda: [dead_letter_of(queue.broker_name, one) for one in messages])

@@ -84,7 +84,6 @@ class Member:
 
     @property
     def queues(self) -> int:
-        """The number of queues that it reads."""
         return len(self.held)
 
     @property
@@ -161,5 +160,4 @@ class Evidence:
 
     @property
     def lag(self) -> int:
-        """Messages not consumed."""
         return sum(one.lag for one in self.queues)

@@ -46,7 +46,6 @@ class Selection:
 
     @property
     def is_everything(self) -> bool:
-        """True if nothing was given."""
         return not (self._tags or self._sql or self._text or self._key)
 
     async def select(self, messages: Sequence[StoredMessage], budget: BodyBudget) -> Selected:

@@ -100,7 +100,6 @@ async def promote(
 
 
 async def _target_of(admin: Admin, broker: str) -> tuple[GroupSurvey, Member]:
-    """The group, and the member that is to be its master."""
     [at, *_] = await admin.brokers(broker=broker)
     found = await survey_one(admin, at.name)
     if broker == at.address:

@@ -34,7 +34,6 @@ class Member:
 
     @property
     def version(self) -> str:
-        """The version, as brokers say it."""
         return self.figures.get("brokerVersionDesc", "")
 
     @property
@@ -60,11 +59,9 @@ class GroupSurvey:
 
     @property
     def master(self) -> Member | None:
-        """The member with id 0."""
         return next((one for one in self.members if one.at.broker_id == 0), None)
 
     def slaves(self, make: str = "") -> list[Member]:
-        """The slaves that answer, of a make or of any."""
         return [one for one in self.members if one.at.broker_id and not one.error and make in ("", one.make)]
 
 

@@ -100,7 +100,6 @@ class TimerScan:
         return len(self._pending)
 
     def slots(self) -> dict[int, int]:
-        """Timers by the start of the slot in which they are due."""
         return dict(
             sorted(Counter(one.due_ms // SLOT_MS * SLOT_MS for one in self._pending.values()).items())
         )

@@ -40,7 +40,6 @@ class RequestModes:
         self._dirty_tables.mark(self.NAME)
 
     def to_body(self) -> MessageRequestModeSerializeWrapper:
-        """All modes that were set."""
         return MessageRequestModeSerializeWrapper(
             {topic: dict(modes) for topic, modes in self._modes.items()}
         )

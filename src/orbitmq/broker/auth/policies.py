@@ -169,7 +169,6 @@ class Rule:
     decision: Decision
 
     def fits(self, access: Access, source: Address | None) -> bool:
-        """True if the rule applies to an access from an address."""
         return self._covers(access) and self._names(access.actions) and self._holds_for(source)
 
     def _covers(self, access: Access) -> bool:

@@ -78,7 +78,6 @@ class RecordAccess:
 
 
 def _is_retry_of(message: StoredMessage, group: str) -> bool:
-    """True if a message was popped by a group, and stored again for it."""
     return (
         normal_topic(message.topic, group) != message.topic
         and decode_properties(message.properties).get(ORIGIN_GROUP) == group

@@ -56,7 +56,6 @@ class AuthTable:
     # Users.
 
     def user(self, name: str) -> User | None:
-        """A user, or None."""
         return self._users.get(name)
 
     def users(self, part: str = "") -> list[User]:
@@ -74,12 +73,10 @@ class AuthTable:
         return user is not None and user.user_type == UserType.SUPER
 
     def put_user(self, user: User) -> None:
-        """Adds or replaces a user."""
         self._users[user.username or ""] = user
         self._note()
 
     def delete_user(self, name: str) -> None:
-        """Removes a user and its rules."""
         if self._users.pop(name, None) is not None:
             self._acls.pop(name, None)
             self._rules.pop(name, None)

@@ -54,12 +54,10 @@ class ClientTable:
         """Groups by connection, so that a connection that goes costs no look at every group."""
 
     def subscription(self, group: str, topic: str) -> SubscriptionData | None:
-        """A group's subscription of a topic, or None."""
         consumers = self.consumers.get(group)
         return None if consumers is None else consumers.subscriptions.get(topic)
 
     def groups_of(self, topic: str) -> set[str]:
-        """The groups that subscribe a topic at this time."""
         return {name for name, group in self.consumers.items() if topic in group.subscriptions}
 
     def register_producer(
@@ -153,7 +151,6 @@ class ClientTable:
         return found
 
     def unregister_producer(self, group: str, connection_id: int) -> None:
-        """Takes a producer off."""
         members = self.producers.get(group)
         if members is None or members.pop(connection_id, None) is None:
             return

@@ -28,7 +28,6 @@ class QueueLock:
     renewed_ms: int
 
     def is_live(self, now: int) -> bool:
-        """True if the lock still counts."""
         return now - self.renewed_ms <= LOCK_LIVE_MS
 
 
@@ -82,7 +81,6 @@ class QueueLocks:
         return locks is not None and any(lock.is_live(now) for lock in locks.values())
 
     def remove_topic(self, topic: str) -> None:
-        """Forgets the locks of a topic's queues."""
         for group in list(self._by_group):
             locks = self._by_group[group]
             for queue in [queue for queue in locks if queue[0] == topic]:

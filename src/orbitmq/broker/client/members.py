@@ -66,7 +66,6 @@ class Member(Client):
         return self.message_model is _BROADCASTING
 
     def filter_on(self, topic: str) -> Filter:
-        """The filter by which it reads a topic."""
         subscription = (self.subscriptions or {}).get(topic)
         return NOT_SUBSCRIBED if subscription is None else (*subscription.filter, self.is_broadcasting)
 

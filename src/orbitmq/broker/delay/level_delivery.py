@@ -169,7 +169,6 @@ class DelayDelivery:
         return any(self.positions.get(level, 0) < self._end(level) for level in self._all_levels())
 
     def _here(self) -> LevelProgress:
-        """Progress as of now."""
         if not self._is_started:
             return self._savable
         # While known deliveries are to be met, only the positions before all of them go with a place in the

@@ -366,7 +366,6 @@ class Timers:
         return sum(max(0, slot.number) for _, slot in self._state.files.wheel.between(from_ms, to_ms))
 
     def fields(self) -> TimerFields | None:
-        """Fields for slaves."""
         return None if self._state is None else self._state.files.check.fields
 
     def oldest_waiting(self) -> int | None:

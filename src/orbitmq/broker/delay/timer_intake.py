@@ -324,7 +324,6 @@ class NewUnits:
 
     @property
     def is_empty(self) -> bool:
-        """True if there are none."""
         return not self._slots
 
     def add(self, slot_ms: int, unit: TimerUnit) -> None:

@@ -49,13 +49,11 @@ class TimerMetrics:
         return self.pending_by_topic.total()
 
     def came(self, topic: str, now: int, count: int = 1) -> None:
-        """Counts messages that wait now."""
         self.pending_by_topic[topic] += count
         self._enqueued += count
         self._touch(topic, now)
 
     def asked(self, topic: str, delay_ms: int) -> None:
-        """Counts a delay that a sender asked for."""
         self.enqueued_by_topic[topic] += 1
         classes = self.delays_by_topic.get(topic)
         if classes is None:

@@ -133,5 +133,4 @@ class OpenSlot:
 
     @property
     def is_empty(self) -> bool:
-        """True if everything was taken."""
         return self.is_loaded and not any(self._old.values()) and not any(self._new.values())

@@ -112,7 +112,6 @@ class TimerState:
     """True for a record of POP in the timer topic that a slave has worked up."""
 
     def was_delivered_elsewhere(self, record: StoredMessage, due_ms: int, topic: str) -> bool:
-        """True for a message that a slave has delivered."""
         log_end, to_ms = self.elsewhere
         if record.physical_offset >= log_end or record.physical_offset in self.left_elsewhere:
             return False
@@ -144,7 +143,6 @@ class TimerState:
         return key if self.delivered[key] else None
 
     def met(self, key: Identity) -> None:
-        """One of the messages with an identity was met."""
         if self.delivered[key] > 1:
             self.delivered[key] -= 1
         else:

@@ -26,7 +26,6 @@ class BitLayout:
         self.bit_count = -(-bits // 8) * 8
 
     def positions(self, group: str, topic: str) -> list[int]:
-        """The bits of a group on a topic."""
         hashed = murmur3_64(f"{group}#{topic}".encode())
         first, step = hashed & 0xFFFFFFFF, hashed >> 32
         found = []

@@ -62,12 +62,10 @@ class GroupFilter:
 
     @property
     def is_dead(self) -> bool:
-        """True if its group is gone or has another filter."""
         return self.data.dead_time >= self.data.born_time
 
     @property
     def positions(self) -> list[int]:
-        """Its bits; none if it has none."""
         bloom = self.data.bloom_filter_data
         return [] if bloom is None or bloom.bit_pos is None else bloom.bit_pos
 
@@ -126,7 +124,6 @@ class FilterTable:
         return sum(map(len, self._by_topic.values()))
 
     def get(self, topic: str, group: str) -> GroupFilter | None:
-        """The filter of a group on a topic."""
         return self._by_topic.get(topic, {}).get(group)
 
     def wanted(self, known: GroupFilter) -> MessageFilter | None:
@@ -280,7 +277,6 @@ class FilterTable:
     # The file.
 
     def to_body(self) -> ConsumerFilterManager:
-        """The table as its file has it."""
         topics = {}
         for topic, groups in self._by_topic.items():
             rows = {}

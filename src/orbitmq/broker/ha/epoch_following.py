@@ -55,7 +55,6 @@ class EpochFollowing(Following):
 
     @property
     def handshake(self) -> bytes:
-        """The bytes that begin the connection."""
         return encode_handshake(self._broker_id)
 
     def report(self, end: int, now: int, interval_ms: int) -> bytes | None:

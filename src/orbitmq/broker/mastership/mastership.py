@@ -53,7 +53,6 @@ class Mastership:
     of the next master count."""
 
     def start(self) -> None:
-        """Starts deliveries."""
         self.delay.start()
         self.timer.start(list(self.topics.by_name))
 

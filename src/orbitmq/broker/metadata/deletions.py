@@ -50,7 +50,6 @@ class Deletions:
         return deletion is not None and physical_offset < deletion.log_end
 
     def was_popped_from_deleted(self, topic: str, pop_time: int) -> bool:
-        """True if a pop of a topic at that time was one of a topic that was deleted since."""
         deletion = self.by_topic.get(topic)
         return deletion is not None and pop_time < deletion.time_ms
 
@@ -78,7 +77,6 @@ class Deletions:
                 self._dirty_tables.mark(self.NAME)
 
     def snapshot(self) -> Snapshot:
-        """The content of the file."""
         copy = {topic: replace(deletion) for topic, deletion in self.by_topic.items()}
         return DeletionsBody(copy).to_pretty_json
 

@@ -47,7 +47,6 @@ class GroupTable:
         return config
 
     def put(self, config: SubscriptionGroupConfig, now: int) -> None:
-        """Adds or replaces a group."""
         self.by_name[config.group_name] = config
         self._texts.note(config.group_name)
         self._note(now)
@@ -73,7 +72,6 @@ class GroupTable:
         return existed
 
     def is_forbidden(self, group: str, topic: str) -> bool:
-        """True if the group may not read the topic."""
         rows = self.forbidden.get(group)
         return rows is not None and bool(rows.get(topic, 0) & FORBIDDEN_READ)
 

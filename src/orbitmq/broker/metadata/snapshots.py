@@ -35,7 +35,6 @@ class EntryTexts:
         self._texts.pop(name, None)
 
     def clear(self) -> None:
-        """Has all texts made anew."""
         self._texts.clear()
 
     def of(self, entries: Mapping[str, JsonBody]) -> list[str]:

@@ -86,7 +86,6 @@ class TopicTable:
         return config
 
     def put(self, config: TopicConfig, now: int) -> None:
-        """Adds or replaces a topic."""
         is_new = config.topic_name not in self.by_name
         self.by_name[config.topic_name] = config
         if is_new:

@@ -73,7 +73,6 @@ class OffsetTable:
         self.store(group, topic, queue_id, queue_offset, now)
 
     def store(self, group: str, topic: str, queue_id: int, queue_offset: int, now: int) -> None:
-        """Stores an offset, reset or not."""
         topics = self._stored.get(group)
         if topics is None:
             topics = self._stored[group] = {}
@@ -128,7 +127,6 @@ class OffsetTable:
         return bool(self._resets)
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """True if a reset of the queue waits for its pull."""
         return queue_id in self._resets.get((group, topic), {})
 
     def pop_reset(self, group: str, topic: str, queue_id: int) -> int | None:
@@ -154,7 +152,6 @@ class OffsetTable:
         self._dirty_tables.mark(self.NAME)
 
     def remove_group(self, group: str, now: int) -> None:
-        """Forgets all offsets of a group."""
         topics = self._stored.pop(group, None)
         if topics is not None:
             for topic in topics:
@@ -164,7 +161,6 @@ class OffsetTable:
         self._forget(lambda key: key[0] == group)
 
     def remove_group_topic(self, group: str, topic: str, now: int) -> None:
-        """Forgets the offsets that a group has on a topic."""
         topics = self._stored.get(group)
         if topics is None or topics.pop(topic, None) is None:
             return
@@ -205,11 +201,9 @@ class OffsetTable:
                 self._resets.setdefault((group, name), {}).update(dict.fromkeys(queues, 0))
 
     def topics_of(self, group: str) -> set[str]:
-        """The topics a group has offsets for."""
         return set(self._stored.get(group, ()))
 
     def groups_of(self, topic: str) -> set[str]:
-        """The groups that have offsets for a topic."""
         return {group for group, topics in self._stored.items() if topic in topics}
 
     def pairs(self) -> list[tuple[str, str]]:

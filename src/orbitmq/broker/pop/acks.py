@@ -35,26 +35,19 @@ class Hidden:
     """Physical offset behind what was stored for it."""
 
 
+@dataclass(eq=False)
 class PopAcks:
     """Acknowledgements and changes of the invisible time."""
 
-    def __init__(
-        self,
-        identity: BrokerIdentity,
-        topics: TopicTable,
-        offsets: OffsetTable,
-        order: OrderTable,
-        in_flight: InFlight,
-        points: CheckPoints,
-        store: MessageStore,
-    ) -> None:
-        self._identity = identity
-        self._topics = topics
-        self._offsets = offsets
-        self._order = order
-        self._in_flight = in_flight
-        self._points = points
-        self._store = store
+    _identity: BrokerIdentity
+    _topics: TopicTable
+    _offsets: OffsetTable
+    _order: OrderTable
+    _in_flight: InFlight
+    _points: CheckPoints
+    _store: MessageStore
+
+    def __post_init__(self) -> None:
         self._freed: list[tuple[str, str, int]] = []
         self.deletions: Deletions | None = None
         self._templates: dict[bytes, AckTemplate] = {}

@@ -68,7 +68,6 @@ class CheckPoints:
 
     @property
     def topic(self) -> str:
-        """The revive topic."""
         return self._records.topic
 
     @property
@@ -167,7 +166,6 @@ class CheckPoints:
             return None
 
     def is_kept(self, topic: str, group: str, handle: PopHandle) -> bool:
-        """True if the check point of a pop is in memory."""
         return bool(self._kept) and (
             point_key(topic, group, handle.queue_id, handle.start_offset, handle.pop_time, handle.broker_name)
             in self._kept

@@ -295,7 +295,6 @@ def _check_amounts(tables: PopTables, request: PopMessage) -> None:
 
 
 def _wants(store: MessageStore, wish: PopWish) -> Wants | None:
-    """Messages that a held pop is woken for."""
     accept: Accept = wish.accept
     if accept is None:
         return None

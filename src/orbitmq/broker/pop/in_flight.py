@@ -36,7 +36,6 @@ class InFlight:
             self.clear(topic, group, queue_id)
 
     def clear(self, topic: str, group: str, queue_id: int) -> None:
-        """Begins anew with a queue."""
         queues = self.by_group.get((topic, group))
         if queues is not None:
             queues.pop(queue_id, None)
@@ -44,7 +43,6 @@ class InFlight:
                 del self.by_group[topic, group]
 
     def of(self, topic: str, group: str, queue_id: int | None = None) -> int:
-        """Number of messages in flight for a group, in one queue or in all queues of a topic."""
         queues = self.by_group.get((topic, group), {})
         return sum(queues.values()) if queue_id is None else queues.get(queue_id, 0)
 

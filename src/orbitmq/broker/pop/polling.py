@@ -106,7 +106,6 @@ class HeldCalls:
             self.release(held)
 
     def of(self, topic: str, group: str, queue_id: int) -> int:
-        """Number of calls held for a queue."""
         return len(self._by_group.get((topic, group), {}).get(queue_id, ()))
 
     def arrived(self, arrivals: Iterable[tuple[str, int, int, int]]) -> None:
@@ -151,7 +150,6 @@ class HeldCalls:
         self.woken.append(held.signal)
 
     def signals(self) -> list[Signal]:
-        """The signals of all held calls."""
         return [held.signal for mine in self._by_connection.values() for held in mine]
 
     def drain_woken(self) -> list[Signal]:

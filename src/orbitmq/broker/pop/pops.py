@@ -366,7 +366,6 @@ class Pops:
         return max(stored, self._points.next_offset(topic, group, queue_id))
 
     def _first(self, topic: str, queue_id: int, init_mode: int) -> int:
-        """The first offset of a group that has none."""
         store = self._store
         lowest = max(0, store.min_offset(topic, queue_id))
         if init_mode == INIT_MIN or topic.startswith(RETRY_PREFIX):

@@ -103,7 +103,6 @@ class ReviveRecords:
 
     @property
     def topic(self) -> str:
-        """The revive topic."""
         return revive_topic(self.cluster)
 
     def check_point(self, point: PopCheckPoint, revive_queue_id: int, now: int) -> PendingMessage:
@@ -160,7 +159,6 @@ class ReviveRecords:
     def ack(
         self, handle: PopHandle, group: str, topic: str, offsets: Sequence[int], now: int
     ) -> PendingMessage:
-        """The record to store for messages of one pop that were handled."""
         if handle.visible_ms <= now:
             return self.full_ack(handle, group, topic, offsets, now)
         count = min(len(offsets), 2)
@@ -250,7 +248,6 @@ class ReviveRecords:
 
 
 def _due_ms(point: PopCheckPoint) -> int:
-    """The time at which a check point is to come."""
     return point.pop_time + point.invisible_time - ACK_LEAD_MS
 
 

@@ -114,28 +114,20 @@ class ReviveFigures:
     """Copies for another delivery, by group, topic and status of the store."""
 
 
+@dataclass(eq=False)
 class Reviver:
     """Works through the revive topic of one broker. `run` it every second or so."""
 
-    def __init__(
-        self,
-        identity: BrokerIdentity,
-        settings: PopOptions,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: OffsetTable,
-        in_flight: InFlight,
-        records: ReviveRecords,
-        store: MessageStore,
-    ) -> None:
-        self._identity = identity
-        self._settings = settings
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._in_flight = in_flight
-        self._records = records
-        self._store = store
+    _identity: BrokerIdentity
+    _settings: PopOptions
+    _topics: TopicTable
+    _groups: GroupTable
+    _offsets: OffsetTable
+    _in_flight: InFlight
+    _records: ReviveRecords
+    _store: MessageStore
+
+    def __post_init__(self) -> None:
         self._queues: dict[int, ReviveQueue] = {}
         self._copies_left = 0
         self.is_held = False
@@ -259,7 +251,6 @@ class Reviver:
         return self.was_worked_up_elsewhere(point, record.physical_offset)
 
     def was_worked_up_elsewhere(self, point: PopCheckPoint, physical_offset: int) -> bool:
-        """True for a check point that a slave has worked up."""
         log_end, to_ms = self.elsewhere
         return physical_offset < log_end and point.pop_time + point.invisible_time <= to_ms
 

@@ -42,7 +42,6 @@ class RecordTemplate:
         self._properties = _with_places(record.properties, numbers)
 
     def render(self, numbers: Numbers, now: int) -> PendingMessage:
-        """The record with other numbers, born now."""
         like = self._like
         return PendingMessage(
             like.topic,

@@ -268,7 +268,6 @@ class BrokerStats:
         return tuple(rates)
 
     def forget_topic(self, topic: str) -> None:
-        """Forgets the flows of a topic that was deleted."""
         self.add_up()
         self.topic_put.remove(lambda key: key == topic)
         self.large.pop(topic, None)
@@ -278,7 +277,6 @@ class BrokerStats:
             flows.remove(lambda key: key[0] == topic)
 
     def forget_group(self, group: str) -> None:
-        """Forgets the flows of a group that was deleted."""
         self.add_up()
         self.dead = {key: count for key, count in self.dead.items() if key[1] != group}
         for flows in (self.group_get, self.queue_get, self.group_acked, self.put_back):

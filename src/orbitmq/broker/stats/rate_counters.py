@@ -118,14 +118,12 @@ class Flows(Generic[K]):
         flow.calls += calls
 
     def sample_minute(self, now: int) -> Iterator[None]:
-        """Samples the minutes of the flows that move, one at each step."""
         for key, flow in list(self._minute.items()):
             if not flow.sample(flow.minute, now, MINUTE_STEP_MS):
                 self._minute.pop(key, None)
             yield
 
     def sample_hour(self, now: int) -> Iterator[None]:
-        """Samples the hours of the flows that move, one at each step."""
         for key, flow in list(self._hour.items()):
             if not flow.sample(flow.hour, now, HOUR_STEP_MS):
                 self._hour.pop(key, None)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from orbitmq.broker.client.clients import ClientTable
@@ -68,6 +69,7 @@ def judge(half: Half, settings: TransactionOptions, now: int, further_checks: in
     return Verdict.END_ROUND if immunity is None else Verdict.KEEP
 
 
+@dataclass(eq=False)
 class CheckBack:
     """Call `tick` every second, and again directly after True.
 
@@ -75,27 +77,19 @@ class CheckBack:
     Nor is one that may not send to the half message's topic (`may_see`): anybody can name a producer group.
     """
 
-    def __init__(
-        self,
-        identity: BrokerIdentity,
-        settings: TransactionOptions,
-        transactions: Transactions,
-        topics: TopicTable,
-        clients: ClientTable,
-        outbox: Outbox,
-        now: int,
-    ) -> None:
+    _identity: BrokerIdentity
+    _settings: TransactionOptions
+    _transactions: Transactions
+    _topics: TopicTable
+    _clients: ClientTable
+    _outbox: Outbox
+    _began: int
+
+    def __post_init__(self) -> None:
         self.keeps_up: Callable[[int], bool] = lambda connection_id: True
         self.may_see: Callable[[Client, str], bool] = lambda client, topic: True
         self.is_held = False
         """Nobody is asked yet: a slave may have acted for this broker and is asked first."""
-        self._identity = identity
-        self._settings = settings
-        self._transactions = transactions
-        self._topics = topics
-        self._clients = clients
-        self._outbox = outbox
-        self._began = now
         self._round: _Round | None = None
         self._turns: dict[str, int] = {}
         self._questions: deque[int] = deque()
@@ -130,7 +124,6 @@ class CheckBack:
         return self._round is not None or questions_left
 
     def _slice(self, check: _Round, now: int) -> bool:
-        """A part of a round. True if the round is over."""
         transactions = self._transactions
         abandoned: list[Half] = []
         halves: list[Half] = []

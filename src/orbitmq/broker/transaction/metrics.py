@@ -20,7 +20,6 @@ class Latencies:
     sum_s: float = 0.0
 
     def add(self, age_ms: int) -> None:
-        """Counts one."""
         seconds = max(0, age_ms) / 1000
         self.sum_s += seconds
         self.buckets[bisect_left(FINISH_BOUNDS_S, seconds)] += 1

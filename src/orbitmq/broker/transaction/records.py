@@ -105,7 +105,6 @@ class Half:
 
     @property
     def unique_id(self) -> str:
-        """The id of message and transaction."""
         return self.properties.get(UNIQ_KEY, "")
 
     @property
@@ -115,7 +114,6 @@ class Half:
 
     @property
     def physical_offset(self) -> int:
-        """Physical offset of its record."""
         return self.record.physical_offset
 
     def at(self, offset: int) -> Half:

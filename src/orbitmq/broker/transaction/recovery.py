@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.broker.transaction.records import QUEUE_ID, Half, op_offsets
@@ -30,20 +31,16 @@ SEARCH_BYTES = 64 << 20
 """Distance from the log's end within which it is searched for published messages without an op record."""
 
 
+@dataclass(eq=False)
 class TransactionLoading:
     """Fills a `Transactions` from the store. `run` is a generator: each step takes a few milliseconds."""
 
-    def __init__(
-        self,
-        transactions: Transactions,
-        settings: StoreSettings,
-        store: MessageStore,
-        offsets: OffsetTable,
-    ) -> None:
-        self._transactions = transactions
-        self._settings = settings
-        self._store = store
-        self._offsets = offsets
+    _transactions: Transactions
+    _settings: StoreSettings
+    _store: MessageStore
+    _offsets: OffsetTable
+
+    def __post_init__(self) -> None:
         self._steps = 0
         self._ended: list[int] = []
         """Half messages that ended without an op record that says so."""

@@ -222,7 +222,6 @@ class Transactions:
         self._handled = None
 
     def half_at(self, physical_offset: int) -> Half | None:
-        """The half message that begins at a physical offset."""
         return read_half(self._store.record_at(physical_offset)) if physical_offset >= 0 else None
 
     def cold(self, physical_offset: int) -> Cold | None:
@@ -243,7 +242,6 @@ class Transactions:
         return None if unit is None else self._store.reader.cold_record(unit[0])
 
     def named(self, physical_offset: int) -> Half | None:
-        """The half message that a decision names by its physical offset."""
         self.note_stored()
         return self.half_at(physical_offset)
 

@@ -14,7 +14,7 @@ from orbitmq.admin.controllers import (
     replica_groups,
 )
 from orbitmq.admin.output import Done, Facts, Rows, columns
-from orbitmq.cli.admin.command import CommandFunction, command, confirm, yes_flag
+from orbitmq.cli.admin.command import command, confirm, yes_flag
 from orbitmq.flags import pairs_of
 from orbitmq.options.properties import format_properties, parse_properties
 from orbitmq.protocol.codes import ResponseCode
@@ -31,16 +31,14 @@ VARIABLE = "ORBITMQ_CONTROLLERS"
 DEFAULT = "127.0.0.1:19876"
 
 
-def controller_flag(function: CommandFunction) -> CommandFunction:
-    """--controller: addresses of controllers, of which one that answers will do."""
-    return click.option(
-        "--controller",
-        "controllers",
-        metavar="HOST:PORT[;...]",
-        envvar=VARIABLE,
-        default=DEFAULT,
-        help=f"Controllers, also from {VARIABLE}. The leader is found through any of them.",
-    )(function)
+controller_flag = click.option(
+    "--controller",
+    "controllers",
+    metavar="HOST:PORT[;...]",
+    envvar=VARIABLE,
+    default=DEFAULT,
+    help=f"Controllers, also from {VARIABLE}. The leader is found through any of them.",
+)
 
 
 @command("controller", "list", "orbitmq admin controller list --controller 127.0.0.1:19876")

@@ -17,22 +17,20 @@ from orbitmq.admin.migration.switching import Switch, Timeouts
 from orbitmq.admin.output import Done, Rows, columns
 from orbitmq.admin.replication.old_master import Stopped
 from orbitmq.admin.replication.survey import APACHE, MAKES, ORBITMQ, survey
-from orbitmq.cli.admin.command import COMMANDS, CommandFunction, command, confirm_stopped, epilog
-from orbitmq.flags import Seconds
+from orbitmq.cli.admin.command import COMMANDS, command, confirm_stopped, epilog
+from orbitmq.flags import Seconds, all_of
 from orbitmq.plurals import counted
 
 DEFAULT_JOURNAL = "orbitmq-migrate.json"
 
 
-def _to_flag(function: CommandFunction) -> CommandFunction:
-    return click.option(
-        "--to", type=click.Choice([ORBITMQ, APACHE]), default=ORBITMQ, help="The make to move to."
-    )(function)
-
-
-def _group_and_cluster(function: CommandFunction) -> CommandFunction:
-    function = click.option("-c", "--cluster", metavar="NAME", help="Only this cluster.")(function)
-    return click.argument("group", required=False)(function)
+_to_flag = click.option(
+    "--to", type=click.Choice([ORBITMQ, APACHE]), default=ORBITMQ, help="The make to move to."
+)
+_group_and_cluster = all_of(
+    click.argument("group", required=False),
+    click.option("-c", "--cluster", metavar="NAME", help="Only this cluster."),
+)
 
 
 @command("migrate", "plan", "orbitmq migrate plan\norbitmq migrate plan broker-a --to apache --json")

@@ -13,6 +13,7 @@ import click
 from orbitmq.admin.output import Done, show
 from orbitmq.cli.admin.command import COMMANDS, FIRST_EXAMPLES, epilog
 from orbitmq.cli.flags import ServerFlags
+from orbitmq.flags import all_of
 from orbitmq.plurals import counted
 from orbitmq.whole_files import write_whole
 
@@ -25,24 +26,21 @@ BACKUP_EXAMPLE = "orbitmq admin store backup decisions.json --store etcd://e1:23
 RESTORE_EXAMPLE = "orbitmq admin store restore decisions.json --store etcd://e1:2379,e2:2379"
 
 
-def _flags(function: Callable[..., None]) -> Callable[..., None]:
-    for flag in (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        click.option(
-            "--set", "assignments", multiple=True, metavar="NAME=VALUE",
-            help="Another option of the controllers, such as storePrefix or storeCaPath. Repeatable.",
-        ),
-        click.option(
-            "--config", type=click.Path(path_type=Path, dir_okay=False, exists=True),
-            help="The options file of the controllers.",
-        ),
-        click.option(
-            "--store", "address", metavar="etcd|zookeeper://HOST:PORT[,...]",
-            help="Members of the consensus store. Needed without --config.",
-        ),
-    ):  # fmt: skip
-        function = flag(function)
-    return function
+_flags = all_of(
+    click.option(
+        "--store", "address", metavar="etcd|zookeeper://HOST:PORT[,...]",
+        help="Members of the consensus store. Needed without --config.",
+    ),
+    click.option(
+        "--config", type=click.Path(path_type=Path, dir_okay=False, exists=True),
+        help="The options file of the controllers.",
+    ),
+    click.option(
+        "--set", "assignments", multiple=True, metavar="NAME=VALUE",
+        help="Another option of the controllers, such as storePrefix or storeCaPath. Repeatable.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+)  # fmt: skip
 
 
 def _with_store(

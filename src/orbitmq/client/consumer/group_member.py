@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from types import TracebackType
 from typing import Protocol, Self
 
 from orbitmq.client.consumer.closing import Closers
@@ -195,9 +194,7 @@ class GroupMember(ClientOptions):
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     # Health.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from orbitmq.client.consumer.offsets import Commits, OffsetTable
@@ -90,9 +89,7 @@ class PullConsumer(ClientOptions):
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def _running(self) -> ClientInstance:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from orbitmq.client.consumer.context import ConsumerContext
 from orbitmq.client.consumer.process_queue import ProcessQueue
@@ -55,6 +56,7 @@ class Limits:
         return self.max_span is None or held.span <= self.max_span
 
 
+@dataclass(eq=False)
 class QueuePull:
     """Pulls one queue from `offset` on.
 
@@ -62,21 +64,14 @@ class QueuePull:
     when the queue does not reach where we are.
     """
 
-    def __init__(
-        self,
-        session: ConsumerContext,
-        held: ProcessQueue,
-        offset: int,
-        limits: Limits,
-        deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None],
-        moved: Callable[[QueuePull, int], None],
-    ) -> None:
-        self.held = held
-        self.limits = limits
-        self.next_offset = offset
-        self._session = session
-        self._deliver = deliver
-        self._moved = moved
+    _session: ConsumerContext
+    held: ProcessQueue
+    next_offset: int
+    limits: Limits
+    _deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None]
+    _moved: Callable[[QueuePull, int], None]
+
+    def __post_init__(self) -> None:
         self._broker_id = MASTER_ID
         self._failures = 0
         self._waits_for_room = False
@@ -84,7 +79,7 @@ class QueuePull:
         """True if the broker had more messages than its last answer brought."""
         self._carried = -1
         self._carried_at = 0.0
-        queue = held.queue
+        queue = self.held.queue
         self._subject = f"pull {queue.topic} {queue.broker_name}:{queue.queue_id}"
 
     async def run(self) -> None:

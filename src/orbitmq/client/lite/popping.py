@@ -54,27 +54,21 @@ class Batch:
     """Set where the rest is not for this consumer any more."""
 
 
+@dataclass(eq=False)
 class LiteConsumption:
     """Fetches and works off messages, `concurrency` lite topics at a time."""
 
-    def __init__(
-        self,
-        session: ConsumerContext,
-        handling: Handling,
-        subscription: Subscription,
-        invisible_ms: int,
-        poll_ms: int,
-        resync: asyncio.Event,
-    ) -> None:
-        self._session = session
-        self._handling = handling
-        self._subscription = subscription
-        self._topic = subscription.data.topic
-        self._invisible_ms = invisible_ms
-        self._poll_ms = poll_ms
-        self._resync = resync
-        self._send_back = SendBack(session)
-        self._at_a_time = asyncio.Semaphore(session.options.concurrency)
+    _session: ConsumerContext
+    _handling: Handling
+    _subscription: Subscription
+    _invisible_ms: int
+    _poll_ms: int
+    _resync: asyncio.Event
+
+    def __post_init__(self) -> None:
+        self._topic = self._subscription.data.topic
+        self._send_back = SendBack(self._session)
+        self._at_a_time = asyncio.Semaphore(self._session.options.concurrency)
         self._room = asyncio.Event()
         self._room.set()
         self._batches: dict[Batch, asyncio.Task[None]] = {}

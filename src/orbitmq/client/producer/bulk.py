@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TypeAlias
 
 from orbitmq.client.core.errors import SendFailed
@@ -28,33 +29,23 @@ Through: TypeAlias = Callable[[list[Message], SendBatch], Awaitable[list[SendRes
 """The middleware around the send of a batch."""
 
 
+@dataclass(eq=False)
 class BulkSend:
     """One call of `Producer.send_all`."""
 
-    def __init__(
-        self,
-        sender: Sender,
-        preparation: Preparation,
-        now_ms: Callable[[], int],
-        *,
-        batch_size: int,
-        batch_bytes: int,
-        try_timeout_ms: float,
-        timeout_ms: float,
-        on_sent: OnSent | None,
-        traced: Traced | None = None,
-        middleware: Through | None = None,
-    ) -> None:
-        self._sender = sender
-        self._preparation = preparation
-        self._now_ms = now_ms
-        self._batch_size = batch_size
-        self._batch_bytes = batch_bytes
-        self._try_timeout_ms = try_timeout_ms
-        self._timeout_ms = timeout_ms
-        self._on_sent = on_sent
-        self._traced = traced
-        self._middleware = middleware
+    _sender: Sender
+    _preparation: Preparation
+    _now_ms: Callable[[], int]
+    _: KW_ONLY
+    batch_size: int
+    batch_bytes: int
+    try_timeout_ms: float
+    timeout_ms: float
+    on_sent: OnSent | None
+    traced: Traced | None = None
+    middleware: Through | None = None
+
+    def __post_init__(self) -> None:
         self._senders: dict[MessageQueue, _QueueSender] = {}
         self._queues: dict[str, Sequence[MessageQueue]] = {}
         self._turns: dict[str, int] = {}
@@ -118,7 +109,7 @@ class BulkSend:
         else:
             # A whole batch to one queue, then to the next: batches of a few are what costs.
             turn = self._turns[message.topic] = self._turns.get(message.topic, -1) + 1
-            queue = queues[turn // self._batch_size % len(queues)]
+            queue = queues[turn // self.batch_size % len(queues)]
         sender = self._senders.get(queue)
         if sender is None:
             sender = self._senders[queue] = _QueueSender(self, queue)
@@ -136,10 +127,10 @@ class BulkSend:
 
     async def send(self, queue: MessageQueue, messages: list[Message]) -> None:
         """Sends what a sender held; all of it, in as many batches as the size limit asks for."""
-        if self._middleware is None:
+        if self.middleware is None:
             await self._send(queue, messages)
             return
-        await self._middleware(messages, functools.partial(self._send, queue))
+        await self.middleware(messages, functools.partial(self._send, queue))
 
     async def _send(self, queue: MessageQueue, messages: list[Message]) -> list[SendResult]:
         """The results too, where anybody wants them."""
@@ -149,24 +140,24 @@ class BulkSend:
             reply = await self._send_until_stored(request, queue)
             part, messages = messages[: len(unique_ids)], messages[len(unique_ids) :]
             self.sent += len(unique_ids)
-            if self._on_sent is None and self._traced is None and self._middleware is None:
+            if self.on_sent is None and self.traced is None and self.middleware is None:
                 continue
             results = batch_results(reply, queue, unique_ids)
             everything += results
-            if self._traced is not None:
-                self._traced(part, results, self._now_ms() - began_ms, reply)
-            if self._on_sent is not None:
-                self._on_sent(results)
+            if self.traced is not None:
+                self.traced(part, results, self._now_ms() - began_ms, reply)
+            if self.on_sent is not None:
+                self.on_sent(results)
         return everything
 
     async def _send_until_stored(self, request: SendBatchMessage, queue: MessageQueue) -> SendReply:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._timeout_ms / 1000
+        deadline = loop.time() + self.timeout_ms / 1000
         pause = FIRST_PAUSE_SECONDS
         while True:
             left_ms = (deadline - loop.time()) * 1000
             try:
-                return (await self._sender.send(request, queue, min(left_ms, self._try_timeout_ms)))[1]
+                return (await self._sender.send(request, queue, min(left_ms, self.try_timeout_ms)))[1]
             except SendFailed:
                 if loop.time() + pause >= deadline:
                     raise
@@ -175,7 +166,7 @@ class BulkSend:
 
     def is_full(self, count: int, size_bytes: int) -> bool:
         """True if a sender holds a batch."""
-        return count >= self._batch_size or size_bytes >= self._batch_bytes
+        return count >= self.batch_size or size_bytes >= self.batch_bytes
 
 
 class _QueueSender:

@@ -7,7 +7,6 @@ import contextlib
 import functools
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from orbitmq.client.core.checking import check_number, check_queue, check_route
@@ -145,9 +144,7 @@ class Producer(ProducerOptions):
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     @property

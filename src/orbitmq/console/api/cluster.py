@@ -123,7 +123,6 @@ async def get_servers(call: Call[None, None]) -> ClusterState:
 
 
 async def _controllers_of(call: Call[None, None], brokers: list[BrokerState]) -> list[str]:
-    """Lists of controllers in the options of brokers in controller mode."""
     found = set()
     for one in brokers:
         if one.state in ("active", "standby", "blind"):

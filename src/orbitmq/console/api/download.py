@@ -35,7 +35,6 @@ class Download:
     """Only rows whose first field has this text in it, in capitals or small letters."""
 
     def rows_of(self, answer: Any) -> Iterator[dict[str, Any]]:
-        """The rows of one answer, or of one event of a stream."""
         wanted = self.filter.lower()
         for one in getattr(answer, self.field):
             row = cast("dict[str, Any]", msgspec.to_builtins(one, enc_hook=str))

@@ -76,7 +76,6 @@ class Call(Generic[Q, B]):
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster that the path names."""
         name = self.path["cluster"]
         try:
             return self.console.clusters[name]
@@ -90,7 +89,6 @@ class Call(Generic[Q, B]):
         return self.who is not None and self.who.reads_bodies
 
     def may(self, role: Role) -> bool:
-        """True if the caller has a role."""
         return self.who is not None and self.who.role >= role
 
 

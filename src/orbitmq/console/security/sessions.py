@@ -66,5 +66,4 @@ class Sessions:
         return session
 
     def close(self, token: str) -> None:
-        """Ends a session."""
         self._sessions.pop(token, None)

@@ -33,7 +33,6 @@ class User:
 
     @property
     def line(self) -> str:
-        """Its line in the file."""
         return f"{self.name}:{self.role.title}{'' if self.reads_bodies else NO_BODIES}:{self.password}\n"
 
 

@@ -34,7 +34,6 @@ class Actions:
         self._waiting: dict[tuple[Queue, int], asyncio.Future[Outcome]] = {}
 
     def listen_to(self, intake: Intake) -> None:
-        """Hears of the outcomes of an intake."""
         intake.on_outcome = self._heard
 
     def _heard(self, queue: Queue, offset: int, outcome: Outcome) -> None:

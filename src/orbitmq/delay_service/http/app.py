@@ -67,7 +67,6 @@ class Problem(Exception):
         self.detail = detail
 
     def response(self) -> Response:
-        """RFC 9457."""
         body = {"type": "about:blank", "title": self.title, "status": self.status, "detail": self.detail}
         headers = {"WWW-Authenticate": "Bearer"} if self.status == 401 else None
         return JSONResponse(body, self.status, headers, "application/problem+json")
@@ -155,7 +154,6 @@ class Api:
         return engine
 
     async def live(self, request: Request) -> Response:
-        """The process answers."""
         return JSONResponse({"status": "UP"})
 
     async def is_ready(self, request: Request) -> Response:
@@ -168,11 +166,9 @@ class Api:
         return JSONResponse(body, 200 if ready else 503)
 
     async def describe(self, request: Request) -> Response:
-        """The OpenAPI description."""
         return JSONResponse(description(bool(self._tokens)))
 
     async def metrics(self, request: Request) -> Response:
-        """For Prometheus."""
         engine = self._engine
         lost = {state.name: state.lost for state in self._delay.states if state.lost}
         counts = engine.intake.counts, engine.delivery.counts
@@ -182,7 +178,6 @@ class Api:
         return Response(text, media_type=TEXT_TYPE)
 
     async def stats(self, request: Request) -> Response:
-        """Counts of the service."""
         engine = self._engine
         counts = engine.delivery.counts
         return JSONResponse(
@@ -250,7 +245,6 @@ class Api:
             await asyncio.sleep(0)
 
     async def show(self, request: Request) -> Response:
-        """One message."""
         store = self._engine.store
         cluster, name = request.path_params["cluster"], request.path_params["name"]
         found = find_message(store, cluster, name)
@@ -259,7 +253,6 @@ class Api:
         return JSONResponse(as_json(store, *found, whole=True))
 
     async def schedule(self, request: Request) -> Response:
-        """A message is to be delivered."""
         _ = self._engine
         given = await _read_json(request)
         control = {}
@@ -285,7 +278,6 @@ class Api:
         return _answer(outcome, cluster)
 
     async def cancel(self, request: Request) -> Response:
-        """A message is not to be delivered."""
         _ = self._engine
         cluster, name = request.path_params["cluster"], request.path_params["name"]
         owner = _owner(request, request.query_params.get("owner", ""))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from orbitmq.delay_service.errors import ExtraMissing
@@ -38,37 +37,17 @@ class ApiServer:
     async def start(self) -> None:
         """Returns when it listens. Raises CannotListen, ExtraMissing."""
         try:
-            import uvicorn
-
             from orbitmq.console.server import HttpServer, listen
             from orbitmq.delay_service.http.app import create_app
         except ModuleNotFoundError as error:
             raise ExtraMissing((error.name or "").partition(".")[0], "delay") from None
         listening = listen(self._host, self._port)
         self._port = listening.getsockname()[1]
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-        config = uvicorn.Config(
-            create_app(self._delay, self.actions),
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            ws="none",
-            limit_concurrency=MOST_CONNECTIONS,
-            timeout_graceful_shutdown=CLOSING_SECONDS,
-            h11_max_incomplete_event_size=64 << 10,
-            proxy_headers=False,
-        )
-        self._server = HttpServer(config)
-        self._task = asyncio.create_task(self._server.serve([listening]), name="delay API")
-        listens = asyncio.create_task(self._server.listens.wait())
-        await asyncio.wait({self._task, listens}, return_when=asyncio.FIRST_COMPLETED)
-        if not self._server.listens.is_set():
-            listens.cancel()
-            await self._task  # raises the reason
+        app = create_app(self._delay, self.actions)
+        self._server = HttpServer(app, closing_seconds=CLOSING_SECONDS, limit_concurrency=MOST_CONNECTIONS)
+        self._task = await self._server.begin(listening, "delay API")
 
     async def stop(self) -> None:
-        """Ends all connections."""
         if self._task is not None:
             self._server.should_exit = True
             await self._task

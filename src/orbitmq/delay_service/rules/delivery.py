@@ -70,7 +70,6 @@ class Outgoing:
 
     @property
     def kind(self) -> int:
-        """The kind of message."""
         return self.key[-1]
 
 

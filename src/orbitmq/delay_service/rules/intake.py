@@ -40,7 +40,6 @@ class Queue:
 
     @property
     def target(self) -> Target:
-        """The topic."""
         return Target(self.cluster, self.topic)
 
 
@@ -216,32 +215,25 @@ class Intake:
         return f"{digest}-{offset}"
 
 
+@dataclass(eq=False)
 class _Step:
     """The orders of one write."""
 
-    def __init__(
-        self,
-        store: DelayStore,
-        lanes: Lanes,
-        known: Known,
-        changes: Changes,
-        queue: Queue,
-        now: int,
-        name_of: Callable[[Queue, int], str],
-    ) -> None:
-        self._store = store
-        self._lanes = lanes
-        self._known = known
-        self._changes = changes
-        self._queue = queue
-        self._topic = queue.target
-        self._now = now
-        self._name_of = name_of
-        self._read_at = now
+    _store: DelayStore
+    _lanes: Lanes
+    _known: Known
+    _changes: Changes
+    _queue: Queue
+    _now: int
+    _name_of: Callable[[Queue, int], str]
+
+    def __post_init__(self) -> None:
+        self._topic = self._queue.target
+        self._read_at = self._now
         self.shared = False
         """With several instances the time of an order is its source's: it is the same for all of them."""
-        self.source = store.number_of(QUEUE_PREFIX + str(queue), changes)
-        self._cluster = store.number_of(CLUSTER_PREFIX + queue.cluster, changes)
+        self.source = self._store.number_of(QUEUE_PREFIX + str(self._queue), self._changes)
+        self._cluster = self._store.number_of(CLUSTER_PREFIX + self._queue.cluster, self._changes)
         self._entries: dict[str, NameEntry | None] = {}
         self._values: dict[bytes, bytes] = {}
         """Messages that were added by this step."""

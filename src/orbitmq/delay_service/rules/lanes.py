@@ -113,7 +113,6 @@ class Lanes:
         return lane
 
     def get(self, number: int) -> Lane:
-        """The lane of a number."""
         return self._by_number[number]
 
     def of(self, target: Target, changes: Changes) -> Lane:

@@ -122,7 +122,6 @@ class Sharing:
             raise NotSchedulable(f"{RECORD}: a record of another release: {error}") from None
 
     def term(self, source: int) -> int:
-        """The term that a queue is in."""
         found = self._terms.get(source)
         if found is None:
             value = self._store.get(keys.term_key(source))
@@ -225,7 +224,6 @@ class Holder:
         sharing.on_claimed = self._claimed
 
     def lead(self, term: int) -> None:
-        """A term of this instance begins."""
         self.step_down()
         self.term = term
         for lane in self._lanes:
@@ -236,7 +234,6 @@ class Holder:
             self._lanes.find_head(lane)
 
     def step_down(self) -> None:
-        """The term is over."""
         self.term = 0
         self.begun.clear()
         self._taken_over.clear()

@@ -90,7 +90,6 @@ class Known:
         return given
 
     def is_others(self, source: Target, owner: str) -> bool:
-        """True for a source that is the topic of an owner, and not of `owner`."""
         return self.owners.get(source, owner) != owner
 
     def topic_of(self, cluster: str, owner: str) -> str:
@@ -99,5 +98,4 @@ class Known:
         return next(found, "")
 
     def dead_letters(self, cluster: str) -> Target:
-        """The target of dead letters of orders that came from a cluster."""
         return Target(cluster, self.dead_topic)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from orbitmq.delay_service.kafka import library, stop
@@ -28,30 +29,23 @@ MOST_REPLICAS = 3
 """Replicas of topics that the service makes, fewer where there are fewer brokers."""
 
 
+@dataclass(eq=False)
 class KafkaSource:
     """Reads all partitions of a topic for as long as it runs."""
 
-    def __init__(
-        self,
-        cluster: ClusterAt,
-        topic: str,
-        taker: Taker,
-        *,
-        partitions: int,
-        make_topic: bool,
-        allow_create_time: bool = False,
-        group: str = GROUP,
-    ) -> None:
+    _cluster: ClusterAt
+    _topic: str
+    _taker: Taker
+    _: KW_ONLY
+    partitions: int
+    make_topic: bool
+    allow_create_time: bool = False
+    group: str = GROUP
+
+    def __post_init__(self) -> None:
         self._kafka = library()
-        self._cluster = cluster
-        self._topic = topic
-        self._taker = taker
-        self._partitions = partitions
-        self._make_topic = make_topic
-        self._allow_create_time = allow_create_time
-        self._group = group
         self._ends: dict[Any, int] = {}
-        self.state = SourceState(f"{cluster.name}/{topic}")
+        self.state = SourceState(f"{self._cluster.name}/{self._topic}")
 
     async def run(self) -> None:
         """Reads until it is cancelled."""
@@ -59,7 +53,7 @@ class KafkaSource:
         while True:
             consumer = self._kafka.AIOKafkaConsumer(
                 bootstrap_servers=self._cluster.addresses,
-                group_id=self._group,
+                group_id=self.group,
                 client_id="orbitmq-delay",
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",
@@ -116,8 +110,8 @@ class KafkaSource:
         """Begins to read partitions that are new."""
         topics = await consumer.topics()
         if self._topic not in topics:
-            if self._make_topic:
-                await ensure_topics(self._cluster, [self._topic], self._partitions)
+            if self.make_topic:
+                await ensure_topics(self._cluster, [self._topic], self.partitions)
             raise self._kafka.errors.UnknownTopicOrPartitionError(self._topic)
         numbers = consumer.partitions_for_topic(self._topic) or set()
         every = {self._kafka.TopicPartition(self._topic, number) for number in numbers}
@@ -142,7 +136,7 @@ class KafkaSource:
 
     def _read(self, record: Any) -> SourceMessage:
         control, content, problem = split_headers(list(record.headers), record.value, record.key)
-        by_broker = record.timestamp_type == LOG_APPEND_TIME or self._allow_create_time
+        by_broker = record.timestamp_type == LOG_APPEND_TIME or self.allow_create_time
         stored = record.timestamp if by_broker else None
         return SourceMessage(
             record.offset, stored, control, content, problem, 0 if by_broker else record.timestamp

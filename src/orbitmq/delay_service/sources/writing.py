@@ -133,7 +133,6 @@ class SourceWriter:
             raise
 
     async def close(self) -> None:
-        """Ends all connections."""
         for starting in self._starting.values():
             if not starting.done():
                 starting.cancel()

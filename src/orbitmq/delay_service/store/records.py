@@ -51,7 +51,6 @@ class Content(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def is_kafka(self) -> bool:
-        """True if it came from Kafka."""
         return self.headers is not None
 
 

@@ -268,7 +268,6 @@ class DelayStore:
             raise _meant(error, self.folder) from None
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
         try:
             found: bytes | None = self._db.get(key)
         except Exception as error:
@@ -325,15 +324,12 @@ class DelayStore:
     # Numbers of texts.
 
     def number(self, text: str) -> int | None:
-        """The number of a text, if it has one."""
         return self._numbers.get(text)
 
     def text(self, number: int) -> str:
-        """The text of a number."""
         return self._texts[number]
 
     def number_of(self, text: str, changes: Changes) -> int:
-        """The number of a text, which gets one if it has none."""
         number = self._numbers.get(text)
         if number is None:
             number = max(self._texts, default=0) + 1
@@ -353,7 +349,6 @@ class DelayStore:
     # Writing.
 
     def changes(self) -> Changes:
-        """Changes to be written together."""
         return Changes(self._rocks.WriteBatch(raw_mode=True))
 
     def write(self, changes: Changes) -> None:
@@ -412,7 +407,6 @@ class DelayStore:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all files."""
         total = 0
         with os.scandir(self.folder / FOLDER) as found:
             for one in found:

@@ -51,7 +51,6 @@ class KafkaTarget:
         """Nothing: the first batch connects, for the cluster need not be there."""
 
     async def close(self) -> None:
-        """Ends all connections."""
         producer, self._producer = self._producer, None
         if producer is not None:
             await stop(producer)
@@ -75,7 +74,6 @@ class KafkaTarget:
             return self._producer
 
     async def deliver(self, topic: str, batch: Sequence[Outgoing]) -> list[Sent]:
-        """The fate of each message of a batch."""
         try:
             producer = await self._connected()
             partitions = await self._partitions(producer, topic)

@@ -23,7 +23,6 @@ class Missing:
         self._since.clear()
 
     def found(self, topic: str) -> None:
-        """The topic is there."""
         self._since.pop(topic, None)
 
     def verdict(self, topic: str, reason: str) -> Sent:

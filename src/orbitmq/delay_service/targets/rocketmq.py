@@ -66,11 +66,9 @@ class RocketTarget:
         await self._producer.start()
 
     async def close(self) -> None:
-        """Ends all connections."""
         await self._producer.close()
 
     async def deliver(self, topic: str, batch: Sequence[Outgoing]) -> list[Sent]:
-        """The fate of each message of a batch."""
         results: list[Sent] = [SENT] * len(batch)
         try:
             queues = await self._producer.queues(topic)

@@ -41,7 +41,6 @@ class Walk:
         return name.decode("ascii", "replace"), number
 
     def arguments(self) -> None:
-        """The arguments, which fill the rest."""
         self._struct(MAX_DEPTH)
         if self._at != len(self._data):
             self._refuse("there is more behind the arguments")

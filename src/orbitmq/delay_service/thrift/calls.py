@@ -69,7 +69,6 @@ class Calls:
         self.stopping = False
 
     async def carry_out(self, call: Call) -> bytes:
-        """The frame of the answer."""
         method = call.method
         if call.problem:
             return error_frame(call, PROTOCOL_ERROR, call.problem)
@@ -155,7 +154,6 @@ class Calls:
     # Messages that are sent at once.
 
     async def _send_all(self, messages: list[Any]) -> None:
-        """Sends messages in their order; none of them if one is not as it has to be."""
         if not messages:
             raise RequestRefused(Code.ILLEGAL, "there is no message")
         found = [(one, *_plain(one)) for one in messages]

@@ -57,7 +57,6 @@ class ThriftServer:
 
     @property
     def counts(self) -> ThriftCounts:
-        """Counts since the start."""
         return self._calls.counts
 
     async def start(self) -> None:

@@ -138,7 +138,6 @@ class FilterOfMembers(JsonBody):
 
     @property
     def text(self) -> str:
-        """The filter alone."""
         if not self.expression_type:
             return "not subscribed"
         kind = "" if self.expression_type == "TAG" else f"{self.expression_type} "

@@ -86,7 +86,6 @@ class _Reader:
         return int(number)
 
     def text(self) -> str:
-        """A text with its length before it."""
         (length,) = _INT.unpack_from(self._data, self._at)
         start = self._at + 4
         if not 0 <= length <= len(self._data) - start:

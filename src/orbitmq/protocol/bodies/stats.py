@@ -114,7 +114,6 @@ class QueryConsumeQueueResponseBody(JsonBody):
 
 
 def _time_text(at_ms: int) -> str:
-    """`1970-01-01#00:00:00:002`, local time."""
     seconds, ms = divmod(at_ms, 1000)
     return f"{datetime.fromtimestamp(seconds):%Y-%m-%d#%H:%M:%S}:{ms:03}"
 

@@ -79,7 +79,6 @@ class PopHandle:
 
     @property
     def is_order(self) -> bool:
-        """True if the message was popped in order."""
         return self.revive_queue_id == ORDER_REVIVE_QUEUE
 
     @property

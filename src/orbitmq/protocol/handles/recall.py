@@ -27,7 +27,6 @@ class RecallHandle(NamedTuple):
     unique_id: str
 
     def encode(self) -> str:
-        """The handle as text."""
         raw = f"{VERSION} {self.topic} {self.broker_name} {self.time_ms} {self.unique_id}"
         return urlsafe_b64encode(raw.encode()).decode()
 

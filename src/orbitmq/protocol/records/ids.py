@@ -98,7 +98,6 @@ class OffsetMessageId(NamedTuple):
 
     @property
     def address(self) -> HostPort:
-        """The broker to ask for the message."""
         return unpack_host(self.host)
 
 

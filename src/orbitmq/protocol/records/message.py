@@ -98,7 +98,6 @@ class StoredMessage:
     """Length of the whole record in bytes."""
 
     def property_map(self) -> dict[str, str]:
-        """The properties by name."""
         return decode_properties(self.properties)
 
     @property
@@ -108,7 +107,6 @@ class StoredMessage:
 
     @property
     def keys(self) -> list[str]:
-        """The keys by which the message can be found."""
         return (self._text(b"KEYS") or "").split()
 
     @property
@@ -118,7 +116,6 @@ class StoredMessage:
 
     @property
     def offset_id(self) -> str:
-        """The id that says where it is stored."""
         return offset_message_id(self.store_host, self.physical_offset)
 
     def with_body(self, body: bytes) -> StoredMessage:

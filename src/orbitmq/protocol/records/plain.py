@@ -294,7 +294,6 @@ class RecordWalk:
         return at, size, stored, body_at, body_length, topic_at, topic_length, properties_at
 
     def step_back(self, position: int, reason: str) -> None:
-        """Ends the walk at a bad record."""
         self.position, self.stop, self.reason = position, Stop.BAD, reason
 
 

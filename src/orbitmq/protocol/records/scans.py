@@ -51,9 +51,7 @@ class Located(NamedTuple):
 
     @property
     def record_count(self) -> int:
-        """Records in the table."""
         return len(self.table) // (8 * PARTS_PER_RECORD)
 
     def position_of(self, number: int) -> int:
-        """Position of a record of the table."""
         return memoryview(self.table).cast("q")[number * PARTS_PER_RECORD]

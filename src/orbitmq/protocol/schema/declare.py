@@ -290,7 +290,6 @@ class Request(_Record, Generic[ReplyT_co], metaclass=_RequestFamily):
     """Names the option that limits the age of such a request."""
 
     def to_command(self, opaque: int = 0, oneway: bool = False) -> Command:
-        """The frame's command."""
         raise NotImplementedError
 
     @classmethod

@@ -125,14 +125,11 @@ class EtcdStore:
         return {key: text for key, text in texts.items() if not key.startswith(_FENCE)}
 
     async def grant(self, seconds: int) -> Lease:
-        """A new lease."""
         response = await self._call("Lease", "LeaseGrant", rpc.LeaseGrantRequest(TTL=seconds, ID=0))
         # etcd counts from a later moment than the caller, so the whole of it may be relied on.
         return Lease(int(response.ID), seconds * 1000)
 
     async def renew(self, lease: int) -> None:
-        """Renews a lease."""
-
         async def renew(stub: Any) -> Any:
             stream = stub.LeaseKeepAlive(iter([rpc.LeaseKeepAliveRequest(ID=lease)]), timeout=self._timeout)
             try:
@@ -148,11 +145,9 @@ class EtcdStore:
             raise LeaseLost("etcd does not know this controller's lease any more")
 
     async def revoke(self, lease: int) -> None:
-        """Ends a lease."""
         await self._call("Lease", "LeaseRevoke", rpc.LeaseRevokeRequest(ID=lease))
 
     async def put(self, key: str, text: str, lease: int) -> None:
-        """Writes a key that goes with its lease."""
         await self._call("KV", "Put", self._put(key, text, lease))
 
     async def create(self, key: str, text: str, lease: int) -> WriteGuard | None:
@@ -229,7 +224,6 @@ class EtcdStore:
             stream.cancel()
 
     async def close(self) -> None:
-        """Ends the connection."""
         channel, self._channel = self._channel, None
         if channel is not None:
             await channel.close()
@@ -264,7 +258,6 @@ class EtcdStore:
         )
 
     def _look_at(self, key: str) -> list[Any]:
-        """Reads a key and its fence."""
         return [rpc.RequestOp(request_range=self._range(one)) for one in (key, _FENCE + key)]
 
     def _open_channel(self) -> Any:

@@ -97,7 +97,6 @@ class ControllerMetrics:
         return exposition.text(open_metrics=open_metrics)
 
     def page(self, request: HttpRequest) -> HttpResponse:
-        """The page for Prometheus."""
         open_metrics = wants_open_metrics(request.headers.get("accept", ""))
         return HttpResponse(
             body=self.text(open_metrics=open_metrics),

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
 from orbitmq.controller.group import UnreadableGroup
@@ -42,30 +43,23 @@ class Leader(Protocol):
     def step_down(self) -> None: ...
 
 
+@dataclass(eq=False)
 class Session:
     """Runs until it is stopped. `on_committed` is called after each write, and after stepping down.
 
     `called` names such a member in the log.
     """
 
-    def __init__(
-        self,
-        store: ConsensusStore,
-        leader: Leader,
-        leadership: Leadership,
-        *,
-        lease_seconds: int,
-        now: Callable[[], int],
-        on_committed: Callable[[], None],
-        called: str = "controller",
-    ) -> None:
-        self._store = store
-        self._leader = leader
-        self._leadership = leadership
-        self._lease_seconds = lease_seconds
-        self._now = now
-        self._on_committed = on_committed
-        self._called = called
+    _store: ConsensusStore
+    _leader: Leader
+    _leadership: Leadership
+    _: KW_ONLY
+    lease_seconds: int
+    now: Callable[[], int]
+    on_committed: Callable[[], None]
+    called: str = "controller"
+
+    def __post_init__(self) -> None:
         self._changed = asyncio.Event()
         self._lease: Lease | None = None
         self._end: asyncio.TimerHandle | None = None
@@ -95,8 +89,8 @@ class Session:
     async def _join(self) -> None:
         await self._store.open()
         await self._give_back()
-        began = self._now()
-        self._lease = lease = await self._store.grant(self._lease_seconds)
+        began = self.now()
+        self._lease = lease = await self._store.grant(self.lease_seconds)
         self._renewed(began, lease)
         own = self._leadership
         await self._store.put(f"{MEMBERS}id/{own.own_id}", own.own_address, lease.id)
@@ -128,7 +122,7 @@ class Session:
     async def _keep_lease(self, lease: Lease) -> None:
         while True:
             await asyncio.sleep(lease.holds_ms / 4000)
-            began = self._now()
+            began = self.now()
             try:
                 await self._store.renew(lease.id)
             except (LeaseLost, ForeignStore):
@@ -143,14 +137,14 @@ class Session:
             self._renewed(began, lease)
 
     def _is_over(self) -> bool:
-        return self._now() >= self._leadership.lease_until_ms
+        return self.now() >= self._leadership.lease_until_ms
 
     def _renewed(self, began_ms: int, lease: Lease) -> None:
         """The lease holds from when the request was made: the store counts from a later moment."""
         self._leadership.lease_until_ms = began_ms + lease.holds_ms
         if self._end is not None:
             self._end.cancel()
-        left = (self._leadership.lease_until_ms - self._now()) / 1000
+        left = (self._leadership.lease_until_ms - self.now()) / 1000
         self._end = asyncio.get_running_loop().call_later(left, self._step_down)
 
     async def _follow(self, lease: int, guard: asyncio.Future[WriteGuard]) -> None:
@@ -176,9 +170,9 @@ class Session:
         before, own.leader_id = own.leader_id, members.get(LEADER_KEY, "").removeprefix(MEMBERS)
         if own.leader_id != before and own.leader_id != own.own_id:
             who = own.leader_id or "nobody"
-            log.info("%s %s leads, at %s", self._called, who, own.leader_address)
+            log.info("%s %s leads, at %s", self.called, who, own.leader_address)
         if own.leads and own.leader_id != own.own_id:
-            raise LeaseLost(f"another {self._called} leads")
+            raise LeaseLost(f"another {self.called} leads")
         return guard
 
     async def _write(self, created: asyncio.Future[WriteGuard]) -> None:
@@ -186,10 +180,10 @@ class Session:
         guard = await created
         texts = await self._store.read()
         try:
-            self._leader.lead(texts, self._now())
+            self._leader.lead(texts, self.now())
         except UnreadableGroup as error:
             raise ForeignStore(f"the store holds what this release cannot read: {error}") from None
-        log.info("this %s leads", self._called)
+        log.info("this %s leads", self.called)
         journal = self._leader.journal
         while True:
             await self._changed.wait()
@@ -207,17 +201,17 @@ class Session:
                     log.warning("a change could not be written, trying again: %s", error)
                     await asyncio.sleep(RETRY_SECONDS)
             if next_guard is None:
-                raise LeaseLost(f"another {self._called} leads: the change was not written")
+                raise LeaseLost(f"another {self.called} leads: the change was not written")
             guard = next_guard
             journal.confirm(batch)
-            self._on_committed()
+            self.on_committed()
 
     def _step_down(self) -> None:
         if self._leadership.leads:
-            log.warning("this %s does not lead any more", self._called)
+            log.warning("this %s does not lead any more", self.called)
         self._leadership.leader_id = ""
         self._leader.step_down()
-        self._on_committed()
+        self.on_committed()
 
     async def stop(self) -> None:
         """Gives the lease back, so that another controller leads at once."""

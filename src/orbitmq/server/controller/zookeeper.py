@@ -194,11 +194,9 @@ class ZooKeeperStore:
         return lease
 
     async def renew(self, lease: int) -> None:
-        """Renews a lease."""
         await self._on_lease(lease, self._barrier)
 
     async def revoke(self, lease: int) -> None:
-        """Ends a lease."""
         client = self._session(lease)
         del self._leases[lease]
         if not await client.close():
@@ -225,8 +223,6 @@ class ZooKeeperStore:
         return result
 
     async def put(self, key: str, text: str, lease: int) -> None:
-        """Writes a key that goes with its lease."""
-
         async def put(client: ZooKeeperClient) -> None:
             path = self._path(key)
             create = _create(path, text, is_ephemeral=True)
@@ -334,7 +330,6 @@ class ZooKeeperStore:
         await client.call(lambda zk: zk.exists_async(self._path(key), watch))
 
     async def close(self) -> None:
-        """Ends all sessions."""
         clients = [*self._leases.values(), *([self._base] if self._base is not None else [])]
         self._leases.clear()
         self._base = None

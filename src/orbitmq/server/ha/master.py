@@ -155,7 +155,6 @@ class _SlaveConnection(asyncio.Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """True if the connection has ended, or is about to."""
         return self._transport.is_closing()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -171,7 +170,6 @@ class _SlaveConnection(asyncio.Protocol):
             self._send_challenge()
 
     def change_transport(self, transport: asyncio.Transport) -> None:
-        """Continues by TLS."""
         self._transport = transport
         self._send_challenge()
 

@@ -7,6 +7,7 @@ import logging
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, cast
 
 from orbitmq.broker.ha.epoch_following import EpochFollowing, LogsDiverged
@@ -52,6 +53,7 @@ SIGN_IN_TIMEOUT_SECONDS = 5.0
 COMPARE_TIMEOUT_MS = 5_000
 
 
+@dataclass(eq=False)
 class HaClient:
     """Follows the master until it is stopped.
 
@@ -62,40 +64,24 @@ class HaClient:
     gets where this log and the master's part. With `ssl` it connects by TLS, with `credentials` it signs in.
     """
 
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        store: MessageStore,
-        replication: Replication,
-        role: RoleState,
-        pool: ConnectionPool,
-        *,
-        now: Callable[[], int],
-        flush: Callable[[], Awaitable[object]],
-        ask_for_master: Callable[[], Awaitable[object]],
-        after_append: Callable[[int], None],
-        verified: Callable[[], None] = lambda: None,
-        on_heartbeat: Callable[[], None] = lambda: None,
-        make_following: Callable[[ReplicaLog, str, int], Following] = Following,
-        on_diverged: Callable[[int], None] = lambda common_end: None,
-        ssl: ssl.SSLContext | None = None,
-        credentials: Credentials | None = None,
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._replication = replication
-        self._role = role
-        self._pool = pool
-        self._now = now
-        self._flush = flush
-        self._ask_for_master = ask_for_master
-        self.after_append = after_append
-        self.verified = verified
-        self.on_heartbeat = on_heartbeat
-        self._make_following = make_following
-        self._on_diverged = on_diverged
-        self._ssl = ssl
-        self._credentials = credentials
+    _settings: BrokerSettings
+    _store: MessageStore
+    _replication: Replication
+    _role: RoleState
+    _pool: ConnectionPool
+    _: KW_ONLY
+    now: Callable[[], int]
+    flush: Callable[[], Awaitable[object]]
+    ask_for_master: Callable[[], Awaitable[object]]
+    after_append: Callable[[int], None]
+    verified: Callable[[], None] = lambda: None
+    on_heartbeat: Callable[[], None] = lambda: None
+    make_following: Callable[[ReplicaLog, str, int], Following] = Following
+    on_diverged: Callable[[int], None] = lambda common_end: None
+    ssl: ssl.SSLContext | None = None
+    credentials: Credentials | None = None
+
+    def __post_init__(self) -> None:
         self._connection: _MasterConnection | None = None
         self._said = ""
         self._unchecked = ""
@@ -120,7 +106,7 @@ class HaClient:
                         self._warn_once(self._unreachable(error))
                         await self._find_master_in_time()
                 except LogsDiverged as diverged:
-                    self._on_diverged(diverged.common_end)
+                    self.on_diverged(diverged.common_end)
                     pause = REFUSED_SECONDS
                 except OrbitError as error:
                     self._replication.refusal = str(error)
@@ -149,10 +135,10 @@ class HaClient:
         loop_time = asyncio.get_running_loop().time()
         if loop_time - self._asked_at >= ASK_SECONDS:
             self._asked_at = loop_time
-            await self._ask_for_master()
+            await self.ask_for_master()
 
     def _unreachable(self, error: Exception) -> str:
-        hint = "" if self._ssl is None else " (by TLS, for haTlsEnable is set: is it there, too?)"
+        hint = "" if self.ssl is None else " (by TLS, for haTlsEnable is set: is it there, too?)"
         address = self._role.ha_address
         return f"the master at {address} cannot be reached: {error or type(error).__name__}{hint}"
 
@@ -167,21 +153,21 @@ class HaClient:
         is_checked = await self._check_group()
         # No record to compare yet, or no broker to ask: the log may be that of another group.
         is_unknown = not is_checked and (store.newest.physical_offset < 0 or not self._role.master_address)
-        following = self._make_following(store.replica, address, self._now())
+        following = self.make_following(store.replica, address, self.now())
         if not isinstance(following, EpochFollowing) or not following.knows_epochs:
             await self._compare()
         # The first report is an acknowledgement, too.
-        await self._flush()
+        await self.flush()
         host, port = parse_address(address)
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
             _, connection = await asyncio.get_running_loop().create_connection(
                 lambda: _MasterConnection(self, following, store, self._sign_in(address)),
                 host,
                 port,
-                ssl=self._ssl,
+                ssl=self.ssl,
             )
         try:
-            if self._credentials is not None:
+            if self.credentials is not None:
                 await self._signed_in(connection, address)
             self._connection = connection
             replication.following = following
@@ -192,7 +178,7 @@ class HaClient:
                 await asyncio.wait({connection.closed}, timeout=TICK_SECONDS)
                 if following.received_bytes:
                     self._said, replication.refusal = "", ""
-                if following.is_silent(self._now(), self._settings.ha_housekeeping_interval):
+                if following.is_silent(self.now(), self._settings.ha_housekeeping_interval):
                     raise NetError(f"it has sent nothing for {self._settings.ha_housekeeping_interval} ms")
                 self.report()
                 if is_unknown and store.newest.physical_offset >= 0 and self._role.master_address:
@@ -212,9 +198,9 @@ class HaClient:
             connection.abort()
 
     def _sign_in(self, address: str) -> SlaveSignIn | None:
-        if self._credentials is None:
+        if self.credentials is None:
             return None
-        return SlaveSignIn(address, self._credentials, secrets.token_bytes(NONCE_BYTES))
+        return SlaveSignIn(address, self.credentials, secrets.token_bytes(NONCE_BYTES))
 
     async def _signed_in(self, connection: _MasterConnection, address: str) -> None:
         """Returns once both sides have proved who they are. Nothing is said to a master that does not ask.
@@ -256,7 +242,7 @@ class HaClient:
                 return False
             raise
         except (BrokerRefused, UnreadableSource) as error:
-            if self._ssl is not None and not is_guess:
+            if self.ssl is not None and not is_guess:
                 # The first bytes of TLS are taken for an acknowledgement where TLS is not expected.
                 raise BadStream(
                     f"the master {address} does not say whether its HA port takes TLS: {error}; set "
@@ -317,12 +303,11 @@ class HaClient:
         if store.options.sync_flush:
             # A segment is full, and flushed, before all of what fills it has come.
             end = min(end, store.durable_offset)
-        data = connection.following.report(end, self._now(), self._settings.ha_send_heartbeat_interval)
+        data = connection.following.report(end, self.now(), self._settings.ha_send_heartbeat_interval)
         if data is not None:
             connection.send(data)
 
     def close(self) -> None:
-        """Ends the connection."""
         if self._connection is not None:
             self._connection.abort()
 
@@ -348,7 +333,7 @@ class _MasterConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.closed.done():
             return
-        now = self._client._now()
+        now = self._client.now()
         try:
             data = self._handle_sign_in(data)
             if not data:
@@ -384,7 +369,6 @@ class _MasterConnection(asyncio.Protocol):
         return rest
 
     def send(self, data: bytes) -> None:
-        """Sends a report."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 

@@ -106,7 +106,6 @@ class BrokerServer:
 
     @property
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
-        """The periodic tasks of this broker."""
         return self._tasks.all
 
     async def start(self) -> None:

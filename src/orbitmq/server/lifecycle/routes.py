@@ -46,5 +46,4 @@ class RouteAsker:
             self._routes.failed(topic)
 
     async def close(self) -> None:
-        """Ends the connections."""
         await self._pool.close()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Container, Sequence
 from concurrent.futures import Executor
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from orbitmq.broker.broker import Broker
@@ -25,6 +26,7 @@ PUSHES_PER_ROUND = 512
 """Pushes that are sent in one turn; other work follows."""
 
 
+@dataclass(eq=False)
 class TurnEnd:
     """Pushes, wake-ups, and the start of flushes, saves and requests that replies wait for.
 
@@ -32,40 +34,29 @@ class TurnEnd:
     controller's notice.
     """
 
-    def __init__(
-        self,
-        broker: Broker,
-        turns: Turns,
-        replication: ReplicationRunner,
-        roles: RoleChanges,
-        registrar: Registrar,
-        route_asker: RouteAsker,
-        table_writer: TableWriter,
-        table_changes: TableChanges,
-        *,
-        background: BackgroundTasks,
-        flush: Executor,
-        on_role_news: Callable[[], None],
-        now: Callable[[], int],
-    ) -> None:
-        self._broker = broker
-        self._store = broker.store
-        self._flushes_at_once = broker.store.options.sync_flush
-        self._turns = turns
-        self._is_guarded = turns.guard is not None
-        self._awaited = turns.waits.queues
-        self._awaited_or_polled = _AnyOf((turns.waits.queues, broker.held_pops, broker.held_notices))
-        self._awaited_or_lite = _AnyOf((self._awaited_or_polled, broker.lite_subscriptions))
-        self._replication = replication
-        self._roles = roles
-        self._registrar = registrar
-        self._route_asker = route_asker
-        self._table_writer = table_writer
-        self._table_changes = table_changes
-        self._background = background
-        self._flush_thread = flush
-        self._on_role_news = on_role_news
-        self._now = now
+    _broker: Broker
+    _turns: Turns
+    _replication: ReplicationRunner
+    _roles: RoleChanges
+    _registrar: Registrar
+    _route_asker: RouteAsker
+    _table_writer: TableWriter
+    _table_changes: TableChanges
+    _: KW_ONLY
+    background: BackgroundTasks
+    flush: Executor
+    on_role_news: Callable[[], None]
+    now: Callable[[], int]
+
+    def __post_init__(self) -> None:
+        self._store = self._broker.store
+        self._flushes_at_once = self._broker.store.options.sync_flush
+        self._is_guarded = self._turns.guard is not None
+        self._awaited = self._turns.waits.queues
+        self._awaited_or_polled = _AnyOf(
+            (self._turns.waits.queues, self._broker.held_pops, self._broker.held_notices)
+        )
+        self._awaited_or_lite = _AnyOf((self._awaited_or_polled, self._broker.lite_subscriptions))
         self._is_flushing = False
         self._notifies_later = False
         self._pushes_later = False
@@ -81,7 +72,6 @@ class TurnEnd:
         self._is_closed = True
 
     def run(self, now: int) -> None:
-        """Ends a turn."""
         if self._is_closed:
             return
         broker = self._broker
@@ -106,7 +96,7 @@ class TurnEnd:
             self._roles.start_requested()
         if broker.role_requests.has_news:
             broker.role_requests.has_news = False
-            self._on_role_news()
+            self.on_role_news()
         if broker.dirty_tables.any_soon:
             self._table_writer.notice()
         if self._table_changes.held:
@@ -137,7 +127,7 @@ class TurnEnd:
     def _notify_later(self) -> None:
         self._notifies_later = False
         if not self._is_stopping:
-            self.run(self._now())
+            self.run(self.now())
 
     def _push(self) -> None:
         """Sends some of the requests that rules have for other peers; the others follow in later rounds."""
@@ -179,17 +169,15 @@ class TurnEnd:
 
         async def ask() -> None:
             await self._route_asker.ask(sorted(topics))
-            self.run(self._now())
+            self.run(self.now())
 
         if topics:
-            self._background.start(ask(), "routes asked of name servers")
+            self.background.start(ask(), "routes asked of name servers")
 
     def _flush(self) -> None:
         """Group commit: one flush for all calls that wait now; later ones wait for the next flush."""
         loop = asyncio.get_running_loop()
-        loop.run_in_executor(self._flush_thread, self._store.flushing.flush_now).add_done_callback(
-            self._flushed
-        )
+        loop.run_in_executor(self.flush, self._store.flushing.flush_now).add_done_callback(self._flushed)
         self._is_flushing = True
 
     def _flushed(self, future: asyncio.Future[Any]) -> None:
@@ -201,7 +189,7 @@ class TurnEnd:
             log.error("flush of the commit log failed: %s", error)
             return
         self._replication.report()
-        self.run_apart(self._now())
+        self.run_apart(self.now())
 
 
 class _AnyOf:

@@ -39,7 +39,6 @@ class Exposition:
         self._rows: dict[str, list[Row]] = {}
 
     def add(self, family: str, labels: tuple[str, ...], value: float | Distribution) -> None:
-        """Takes a sample."""
         rows = self._rows.get(family)
         if rows is None:
             rows = self._rows[family] = []

@@ -33,7 +33,6 @@ class Health:
         self.why_not = lambda: STOPPING
 
     async def close(self) -> None:
-        """Ends all pages."""
         await self.http.close()
 
     async def _live(self, request: HttpRequest) -> HttpResponse:

@@ -70,7 +70,6 @@ class HttpServer:
 
     @property
     def ports(self) -> list[int]:
-        """The ports listened on."""
         return [server.sockets[0].getsockname()[1] for server in self._servers]
 
     async def listen(self, host: str, port: int) -> None:

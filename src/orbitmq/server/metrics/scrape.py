@@ -65,7 +65,6 @@ class _Slices:
         return time.perf_counter() - self._began > SLICE_SECONDS
 
     def note(self) -> None:
-        """Ends a slice."""
         metrics = self._metrics
         metrics.longest_slice_ms = max(metrics.longest_slice_ms, (time.perf_counter() - self._began) * 1000)
 
@@ -76,29 +75,22 @@ class _Slices:
         self._began = time.perf_counter()
 
 
+@dataclass(eq=False)
 class Metrics:
     """Answers scrapes of one broker; those that come together get the same answer.
 
     `samples(now)` are those of its rules.
     """
 
-    def __init__(
-        self,
-        samples: Callable[[int], Iterator[Sample | None]],
-        store: MessageStore,
-        turns: Turns,
-        latency: RpcLatency,
-        now: Callable[[], int],
-        executor: Executor,
-        settings: BrokerSettings,
-    ) -> None:
-        self._rules_samples = samples
-        self._store = store
-        self._turns = turns
-        self._latency = latency
-        self._now = now
-        self._executor = executor
-        self._settings = settings
+    _rules_samples: Callable[[int], Iterator[Sample | None]]
+    _store: MessageStore
+    _turns: Turns
+    _latency: RpcLatency
+    _now: Callable[[], int]
+    _executor: Executor
+    _settings: BrokerSettings
+
+    def __post_init__(self) -> None:
         self._stored_ms: dict[Position, int] = {}
         self._lock = asyncio.Lock()
         self._is_closed = False

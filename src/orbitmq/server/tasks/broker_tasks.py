@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from orbitmq.broker.broker import Broker
@@ -34,6 +35,7 @@ CHECK_PAUSE_SECONDS = 0.005
 """A breath between two slices of a round of check-backs: who sends meanwhile does not wait for all of it."""
 
 
+@dataclass(eq=False)
 class BrokerTasks:
     """The periodic tasks of one broker.
 
@@ -41,26 +43,18 @@ class BrokerTasks:
     starts what has to be waited for.
     """
 
-    def __init__(
-        self,
-        broker: Broker,
-        table_writer: TableWriter,
-        registrar: Registrar,
-        turns: Turns,
-        other_brokers: OtherBrokers,
-        *,
-        now: Callable[[], int],
-        after_step: Callable[[int], None],
-        start: Callable[[Coroutine[Any, Any, Any]], object],
-    ) -> None:
-        self._broker = broker
-        self._table_writer = table_writer
-        self._registrar = registrar
-        self._turns = turns
-        self._now = now
-        self._after_step = after_step
-        self._start = start
-        self._stretches = StretchExpiry(broker, other_brokers, now)
+    _broker: Broker
+    _table_writer: TableWriter
+    _registrar: Registrar
+    _turns: Turns
+    _other_brokers: OtherBrokers
+    _: KW_ONLY
+    now: Callable[[], int]
+    after_step: Callable[[int], None]
+    start: Callable[[Coroutine[Any, Any, Any]], object]
+
+    def __post_init__(self) -> None:
+        self._stretches = StretchExpiry(self._broker, self._other_brokers, self.now)
         self._stopped = False
 
     def stop(self) -> None:
@@ -68,7 +62,6 @@ class BrokerTasks:
         self._stopped = True
 
     def all(self) -> Iterable[PeriodicTask]:
-        """All tasks of the rules."""
         broker, settings = self._broker, self._broker.settings
         if not broker.role.is_slave:
             yield from self._of_masters()
@@ -144,38 +137,38 @@ class BrokerTasks:
             if self._stopped:
                 return
             more = step(now)
-            self._after_step(now)
+            self.after_step(now)
             if more:
                 loop = asyncio.get_running_loop()
-                loop.call_later(pause_seconds, lambda: take_step(self._now()))
+                loop.call_later(pause_seconds, lambda: take_step(self.now()))
                 goes_on = True  # only now: whatever fails before, the next round starts over
 
         return run
 
     def _saving(self, table: str) -> Callable[[int], object]:
-        return lambda now: self._start(self._table_writer.save(table))
+        return lambda now: self.start(self._table_writer.save(table))
 
     def _register(self, now: int) -> None:
-        self._start(self._registrar.register(force=self._broker.settings.force_register))
+        self.start(self._registrar.register(force=self._broker.settings.force_register))
 
     def _run_pop_timers(self, now: int) -> None:
         self._broker.run_pop_timers(now)
-        self._after_step(now)
+        self.after_step(now)
 
     def _keep_what_waits(self, now: int) -> None:
         self._broker.store.retention.keep_from = self._broker.oldest_waiting()
 
     def _scan_lite(self, now: int) -> None:
         self._broker.lite_events.scan(now)
-        self._after_step(now)
+        self.after_step(now)
 
     def _expire_filters(self, now: int) -> None:
         self._broker.filters.tend(self._broker.clients.subscription, now)
-        self._start(self._table_writer.save(self._broker.filters.NAME))
+        self.start(self._table_writer.save(self._broker.filters.NAME))
 
     def _expire_clients(self, now: int) -> None:
         settings = self._broker.settings
         for connection_id in self._broker.clients.expire(now, settings.channel_expired_timeout):
             self._turns.close_connection(connection_id, "no heartbeat in time")
         self._turns.listener.close_idle(settings.server_channel_max_idle_time_seconds)
-        self._after_step(now)
+        self.after_step(now)

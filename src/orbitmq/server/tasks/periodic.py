@@ -26,7 +26,6 @@ class PeriodicTaskRunner:
         """Calls that run in threads now."""
 
     def start(self, task: PeriodicTask) -> None:
-        """Starts a task."""
         self._tasks.append(asyncio.create_task(self._repeat(task), name=f"periodic task {task.name}"))
 
     async def _repeat(self, task: PeriodicTask) -> None:

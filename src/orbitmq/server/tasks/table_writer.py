@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from orbitmq.handling.dirty_tables import DirtyTables
@@ -72,6 +72,7 @@ def load_table(path: Path, load_text: Callable[[str], None]) -> bool:
     return found.text is not None
 
 
+@dataclass(eq=False)
 class TableWriter:
     """Writes dirty tables. `on_saved(tables, is_change)` runs on the loop once their files hold the marked
     state; `is_change` is true where they were to be written soon: a user has changed them.
@@ -82,20 +83,14 @@ class TableWriter:
     A write that fails is logged and tried again; replies that promise the change wait until their deadline.
     """
 
-    def __init__(
-        self,
-        files: Mapping[str, TableFile],
-        dirty_tables: DirtyTables,
-        executor: Executor,
-        on_saved: Callable[[Iterable[str], bool], None],
-        *,
-        pause_per_write: float = 0.0,
-    ) -> None:
-        self._files = files
-        self._dirty_tables = dirty_tables
-        self._executor = executor
-        self._on_saved = on_saved
-        self._pause_per_write = pause_per_write
+    _files: Mapping[str, TableFile]
+    _dirty_tables: DirtyTables
+    _executor: Executor
+    _on_saved: Callable[[Iterable[str], bool], None]
+    _: KW_ONLY
+    pause_per_write: float = 0.0
+
+    def __post_init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
         self._writing: set[asyncio.Task[bool]] = set()
 
@@ -111,7 +106,7 @@ class TableWriter:
             began = time.monotonic()
             if not await self._write(self._dirty_tables.drain_soon(), is_change=True):
                 await asyncio.sleep(RETRY_SECONDS)
-            pause = min(LONGEST_PAUSE_SECONDS, self._pause_per_write * (time.monotonic() - began))
+            pause = min(LONGEST_PAUSE_SECONDS, self.pause_per_write * (time.monotonic() - began))
 
     async def save(self, table: str) -> None:
         """Writes a table at its interval, if it is dirty."""

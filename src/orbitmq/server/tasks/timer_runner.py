@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 
 from orbitmq.broker.delay.timer import Timers
 from orbitmq.store import PeriodicTask
@@ -16,25 +17,20 @@ STEP_INTERVAL_MS = 50
 LOOK_INTERVAL_MS = 5_000
 
 
+@dataclass(eq=False)
 class TimerRunner:
     """`after_step(now)` is called on the loop after every slice: what it stored is to be seen by readers."""
 
-    def __init__(
-        self,
-        timer: Timers,
-        now: Callable[[], int],
-        after_step: Callable[[int], None],
-        executor: Executor,
-    ) -> None:
-        self._timer = timer
-        self._now = now
-        self._after_step = after_step
-        self._executor = executor
+    _timer: Timers
+    _now: Callable[[], int]
+    _after_step: Callable[[int], None]
+    _executor: Executor
+
+    def __post_init__(self) -> None:
         self._is_stopped = False
         self._is_scheduled = False
 
     def periodic_tasks(self) -> Iterable[PeriodicTask]:
-        """Tasks that have to come round."""
         timer = self._timer
         yield PeriodicTask("timers", STEP_INTERVAL_MS, self.run)
         yield PeriodicTask("sample timers", 1000, timer.metrics.tick)

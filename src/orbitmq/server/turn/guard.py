@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from orbitmq.broker.options import BrokerSettings
@@ -84,20 +85,16 @@ def _has_open_ha_port(settings: BrokerSettings) -> bool:
     )
 
 
+@dataclass(eq=False)
 class Guard:
     """Hands on requests that may pass. `refused` counts the others; `hold` keeps one while it is checked."""
 
-    def __init__(
-        self,
-        gate: Gate,
-        hand_on: Callable[[Connection, list[Command]], None],
-        now: Callable[[], int],
-        hold: Hold,
-    ) -> None:
-        self._gate = gate
-        self._hand_on = hand_on
-        self._now = now
-        self._hold = hold
+    _gate: Gate
+    _hand_on: Callable[[Connection, list[Command]], None]
+    _now: Callable[[], int]
+    _hold: Hold
+
+    def __post_init__(self) -> None:
         self.refused = 0
         self._second = 0
         self._lines = 0

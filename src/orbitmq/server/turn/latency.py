@@ -83,7 +83,6 @@ class RpcLatency:
         durations.add(took_ms, 1)
 
     def samples(self) -> Iterator[Sample]:
-        """Metrics of it."""
         refused: dict[tuple[str, str], int] = {}
         for (code, response_code, held, oneway), durations in list(self._rpc.items()):
             labels = (
@@ -158,7 +157,6 @@ class TurnLatency:
         self._latency.record((command.code, 0, False, bool(command.flag & 2)), took_ms, count)
 
     def answered(self, command: Command, response_code: int) -> None:
-        """Counts one request."""
         took_ms = (time.monotonic() - self.began) * 1000
         code = command.code
         self._latency.record((code, response_code, self._held, bool(command.flag & 2)), took_ms)

@@ -12,6 +12,7 @@ import os
 import random
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from orbitmq.net.accepting import stop_accepting
 from orbitmq.net.address import format_address
@@ -27,28 +28,21 @@ from orbitmq.server.errors import CannotListen
 BACKLOG = 1024
 
 
+@dataclass(eq=False)
 class Listener:
     """Takes connections and keeps them by id; a connection over the limit is closed at once."""
 
-    def __init__(
-        self,
-        on_requests: Callable[[Connection, list[Command]], None],
-        on_closed: Callable[[Connection], None],
-        *,
-        on_frames: Callable[[Connection, bytes], int] | None = None,
-        admit: Callable[[Connection, bytes], int] | None = None,
-        max_connections: int = 20_000,
-        tls: Contexts | None = None,
-        balancers: Sequence[Network] = (),
-    ) -> None:
+    _on_requests: Callable[[Connection, list[Command]], None]
+    _on_closed: Callable[[Connection], None]
+    _: KW_ONLY
+    on_frames: Callable[[Connection, bytes], int] | None = None
+    admit: Callable[[Connection, bytes], int] | None = None
+    max_connections: int = 20000
+    tls: Contexts | None = None
+    balancers: Sequence[Network] = ()
+
+    def __post_init__(self) -> None:
         self.connections: dict[int, Connection] = {}
-        self._on_requests = on_requests
-        self._on_closed = on_closed
-        self._on_frames = on_frames
-        self._admit = admit
-        self._max_connections = max_connections
-        self._tls = tls
-        self._balancers = balancers
         self.unfinished = Unfinished()
         """Requests that peers have begun to send and not ended."""
         self.flushes = Flushes()
@@ -76,13 +70,13 @@ class Listener:
 
     def _accept(self) -> asyncio.Protocol:
         connection = _Accepted(self)
-        protocol = connection if self._tls is None else FirstByte(connection, self._tls)
-        return FromBalancer(protocol, self._balancers) if self._balancers else protocol
+        protocol = connection if self.tls is None else FirstByte(connection, self.tls)
+        return FromBalancer(protocol, self.balancers) if self.balancers else protocol
 
     def accepted(self, connection: Connection) -> None:
         """Takes a new connection, or refuses it."""
-        if len(self.connections) >= self._max_connections:
-            connection.abort(f"more than {self._max_connections} connections")
+        if len(self.connections) >= self.max_connections:
+            connection.abort(f"more than {self.max_connections} connections")
             return
         self.connections[connection.id] = connection
 
@@ -139,8 +133,8 @@ class _Accepted(Connection):
         super().__init__(
             listener._on_requests,
             listener._lost,
-            on_frames=listener._on_frames,
-            admit=listener._admit,
+            on_frames=listener.on_frames,
+            admit=listener.admit,
             max_body=max_body_bytes,
             unfinished=listener.unfinished,
             flushes=listener.flushes,

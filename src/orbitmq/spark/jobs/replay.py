@@ -237,7 +237,6 @@ class _Plan:
         return self.is_new
 
     def finish(self, sent: Sent) -> None:
-        """Everything is sent."""
         self.done = asdict(sent)
         self._save()
 

@@ -46,7 +46,6 @@ class JobUi:
 
     @property
     def interactive(self) -> bool:
-        """True if progress is shown."""
         return not self.quiet and sys.stderr.isatty()
 
     def say(self, text: str) -> None:
@@ -59,7 +58,6 @@ class JobUi:
         click.echo(f"orbitmq: {text}", err=True)
 
     def show(self, result: Result) -> None:
-        """The result, on standard output."""
         show(result, self.as_json)
 
     @contextmanager

@@ -96,12 +96,10 @@ class LakeState:
 
     @property
     def topics(self) -> list[str]:
-        """Topics of which it holds anything."""
         return sorted({topic for topic, _ in self.held})
 
     @property
     def rows(self) -> int:
-        """Messages."""
         return sum(file.rows for file in self.files.values())
 
     def next_offset(self, topic: str, queue: str) -> int | None:

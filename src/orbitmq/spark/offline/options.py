@@ -105,7 +105,6 @@ class OfflineOptions:
     storage_options: tuple[tuple[str, Any], ...] = ()
 
     def accepts(self, topic: str) -> bool:
-        """True if messages of a topic are wanted."""
         if self.bad_records == ONLY:
             return False
         if self.topics:
@@ -116,7 +115,6 @@ class OfflineOptions:
 
     @property
     def every_topic(self) -> bool:
-        """True if messages of every topic are wanted."""
         return self.bad_records != ONLY and not self.topics and self.pattern is None and self.internal_topics
 
     @classmethod

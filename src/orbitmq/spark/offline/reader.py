@@ -113,7 +113,6 @@ def read_work(work: Work, options: OfflineOptions, columns: tuple[str, ...]) -> 
 def _with_constants(
     batch: pa.RecordBatch, broker_name: str | None, columns: tuple[str, ...]
 ) -> pa.RecordBatch:
-    """The batch with the columns that no record holds."""
     if columns == tuple(batch.schema.names):
         return batch
     made = {

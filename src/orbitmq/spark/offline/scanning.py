@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -31,31 +32,26 @@ class CutInside(SparkSourceError):
     """A range does not begin where a record does: the file cannot be cut there."""
 
 
+@dataclass(eq=False)
 class RangeReader:
     """Reads one range; `bad` holds what was found bad since it was last emptied."""
 
-    def __init__(
-        self,
-        work: LogRange,
-        scanner: RecordScanner,
-        *,
-        max_batch_bytes: int,
-        storage_options: Mapping[str, Any] | None = None,
-        fail_on_data_loss: bool = True,
-    ) -> None:
+    _work: LogRange
+    _scanner: RecordScanner
+    _: KW_ONLY
+    max_batch_bytes: int
+    storage_options: Mapping[str, Any] | None = None
+    fail_on_data_loss: bool = True
+
+    def __post_init__(self) -> None:
         self.bad: list[BadPlace] = []
-        self._work = work
-        self._scanner = scanner
-        self._max_batch_bytes = max_batch_bytes
-        self._storage_options = storage_options
-        self._strict = fail_on_data_loss
-        self._path = f"{work.file.folder}/{work.file.name}"
+        self._path = f"{self._work.file.folder}/{self._work.file.name}"
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Full batches; what is left stays in the scanner, for the next range."""
         file = self._work.file
         try:
-            view = open_folder(file.folder, self._storage_options).view(file.name)
+            view = open_folder(file.folder, self.storage_options).view(file.name)
         except FileNotFoundError:
             self._lost(f"{self._path} was planned to be read and is gone (retention)")
             return
@@ -71,7 +67,7 @@ class RangeReader:
         while position < end:
             buf, first = view.window(position, needed)
             found = self._scanner.scan_log(
-                buf, position - first, min(end - first, len(buf)), base + first, self._max_batch_bytes
+                buf, position - first, min(end - first, len(buf)), base + first, self.max_batch_bytes
             )
             here = first + found.position
             if found.stop is None:
@@ -108,7 +104,7 @@ class RangeReader:
             )
 
     def _lost(self, text: str) -> None:
-        if self._strict:
+        if self.fail_on_data_loss:
             raise DataLost(f"{text}; failOnDataLoss=false reads what is left")
         log.warning("%s", text)
 
@@ -147,7 +143,6 @@ class RangeReader:
 
 
 def _without_zeros(view: View, begin: int, end: int) -> int:
-    """The length of [begin, end) without the zeros at its end."""
     position, last = begin, begin
     while position < end:
         buf, first = view.window(position, 1)

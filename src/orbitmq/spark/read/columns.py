@@ -31,7 +31,6 @@ class Column:
 
     @property
     def arrow(self) -> pa.DataType:
-        """Its type in record batches."""
         return pa.string() if self.name == BROKER_NAME else COLUMN_TYPES[self.name]
 
 

@@ -61,12 +61,10 @@ class ReadOptions:
 
     @property
     def subscription(self) -> str:
-        """The expression for the broker."""
         return self.sql or " || ".join(self.tags) or "*"
 
     @property
     def expression_type(self) -> str:
-        """The type of the expression."""
         return "TAG" if self.sql is None else "SQL92"
 
     @property
@@ -75,7 +73,6 @@ class ReadOptions:
         return self.group != TOOLS_GROUP
 
     def selects(self, topic: str) -> bool:
-        """True if a topic is one of those to read."""
         return topic in self.topics if self.pattern is None else bool(re.fullmatch(self.pattern, topic))
 
     @classmethod

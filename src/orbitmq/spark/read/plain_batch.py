@@ -47,7 +47,6 @@ class PlainBatch:
         self._size_bytes = 0
 
     def row_count(self) -> int:
-        """Rows added."""
         return self._rows
 
     def size_bytes(self) -> int:
@@ -100,7 +99,6 @@ class PlainBatch:
         self._rows += 1
 
     def arrays(self) -> list[pa.Array]:
-        """The columns as Arrow arrays."""
         return [pa.array(values, COLUMN_TYPES[name]) for name, values in self._columns.items()]
 
 

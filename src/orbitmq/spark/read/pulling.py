@@ -12,6 +12,7 @@ import logging
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import KW_ONLY, dataclass
 
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import NetError
@@ -70,6 +71,7 @@ class _Idle:
 _idle = _Idle()
 
 
+@dataclass(eq=False)
 class QueuePuller:
     """Iterates over the answers that cover `work`, in the order of the queue.
 
@@ -78,34 +80,26 @@ class QueuePuller:
     the queue is by now. Raises NetError, BrokerRefused, and what `on_loss` raises.
     """
 
-    def __init__(
-        self,
-        work: OffsetRange,
-        *,
-        group: str,
-        subscription: str,
-        on_loss: Callable[[OffsetRange, int, int], None],
-        connecting: Connecting = PLAIN,
-        expression_type: str = "TAG",
-        relocate: Callable[[Queue], Queue] | None = None,
-    ) -> None:
-        self._work = work
-        self._queue = work.queue
-        self._relocate = relocate
-        self._expression_type = expression_type
-        self._connecting = connecting
-        self._group = group
-        self._subscription = subscription
-        self._on_loss = on_loss
+    _work: OffsetRange
+    _: KW_ONLY
+    group: str
+    subscription: str
+    on_loss: Callable[[OffsetRange, int, int], None]
+    connecting: Connecting = PLAIN
+    expression_type: str = "TAG"
+    relocate: Callable[[Queue], Queue] | None = None
+
+    def __post_init__(self) -> None:
+        self._queue = self._work.queue
         # A filtered answer covers an unknown number of offsets: nothing can be asked for ahead.
-        self._is_filtered = subscription != "*"
+        self._is_filtered = self.subscription != "*"
         self._ahead = 1
         self._sent_away = 0
         self._count = MOST_COUNT
         self._full_answers = 0
         self._grow_after = 4
         self._recent: deque[int] = deque(maxlen=REMEMBERED)
-        self._cursor = work.from_queue_offset
+        self._cursor = self._work.from_queue_offset
         self._next_to_ask = self._cursor
         self._under_way: dict[int, tuple[int, int, PullMessage]] = {}
         self._held: dict[int, tuple[int, PullReply]] = {}
@@ -119,7 +113,7 @@ class QueuePuller:
             except (NetError, BrokerRefused) as error:
                 if isinstance(error, BrokerRefused):
                     if error.code in GONE:
-                        self._on_loss(self._work, self._cursor, self._work.to_queue_offset)
+                        self.on_loss(self._work, self._cursor, self._work.to_queue_offset)
                         return
                     if error.code not in PASSING:
                         raise
@@ -128,14 +122,14 @@ class QueuePuller:
                     raise
                 log.warning("pulling %s %s again: %s", self._queue.topic, self._queue.key, error)
                 time.sleep(min(0.2 * 2**tries, LONGEST_PAUSE_S))
-                if self._relocate is not None:
-                    self._queue = self._relocate(self._queue)
+                if self.relocate is not None:
+                    self._queue = self.relocate(self._queue)
 
     def _read_over_one_connection(self) -> Iterator[Answer]:
         self._under_way.clear()
         self._held.clear()
         self._next_to_ask = self._cursor
-        connection = _idle.take(self._queue.address, self._connecting)
+        connection = _idle.take(self._queue.address, self.connecting)
         try:
             while self._cursor < self._work.to_queue_offset:
                 self._pull_ahead(connection)
@@ -150,7 +144,7 @@ class QueuePuller:
                     self._next_to_ask = self._cursor
                 elif self._cursor < asked_to:
                     self._send_pull(connection, self._cursor, asked_to)
-            _idle.give_back(connection, self._connecting)
+            _idle.give_back(connection, self.connecting)
             connection = None  # type: ignore[assignment]
         finally:
             # Spark may stop reading at any batch: answers under way would confuse the next task.
@@ -169,9 +163,9 @@ class QueuePuller:
             self._queue,
             low,
             min(high - low, MOST_COUNT),
-            group=self._group,
-            subscription=self._subscription,
-            expression_type=self._expression_type,
+            group=self.group,
+            subscription=self.subscription,
+            expression_type=self.expression_type,
         )
         self._under_way[connection.send(request)] = (low, high, request)
 
@@ -206,7 +200,7 @@ class QueuePuller:
             )
         # Before the first message that is left, behind the last one, or in a segment that is gone.
         gone_to = covered_to if covered_to > low else asked_to
-        self._on_loss(self._work, low, gone_to)
+        self.on_loss(self._work, low, gone_to)
         self._cursor = gone_to
         return None
 

@@ -124,7 +124,6 @@ class Pushed:
             self.tags = wanted if self.tags is None else self.tags & wanted
 
     def queues(self, queues: Iterable[Queue]) -> list[Queue]:
-        """The queues that are left."""
         left = []
         for queue in queues:
             checks = ((_holds(one), _OF_QUEUE[column](queue)) for column, one in self.of_queue)

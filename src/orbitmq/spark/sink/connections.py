@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Self
 
 from orbitmq.net.blocking import BlockingConnection
@@ -24,14 +23,11 @@ class Connections:
         return connection
 
     def close(self) -> None:
-        """Closes all of them."""
         while self._open:
             self._open.popitem()[1].close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

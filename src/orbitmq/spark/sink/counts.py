@@ -39,7 +39,6 @@ class Counts(WriterCommitMessage):
     topics: dict[str, TopicCounts] = field(default_factory=dict)
 
     def stored(self, topic: str, messages: int, body_bytes: int, *, safe: bool) -> None:
-        """A request was answered."""
         self.requests += 1
         self.messages += messages
         self.body_bytes += body_bytes
@@ -52,7 +51,6 @@ class Counts(WriterCommitMessage):
         of_topic.body_bytes += body_bytes
 
     def add(self, other: Counts) -> None:
-        """Counts another task in."""
         self.messages += other.messages
         self.body_bytes += other.body_bytes
         self.requests += other.requests

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -52,32 +53,27 @@ class Outgoing(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that it adds to a batch."""
         return ENTRY_BYTES + len(self.body) + len(self.properties)
 
 
+@dataclass(eq=False)
 class Encoder:
     """Makes the messages of one partition. `new_id` makes the unique ids where there is no identity."""
 
-    def __init__(
-        self,
-        shape: Shape,
-        options: WriteOptions,
-        *,
-        identity: PartitionIdentity | None,
-        new_id: Callable[[int], str],
-    ) -> None:
-        self._shape = shape
-        self._options = options
-        self._identity = identity
-        self._new_id = new_id
+    _shape: Shape
+    _options: WriteOptions
+    _: KW_ONLY
+    identity: PartitionIdentity | None
+    new_id: Callable[[int], str]
+
+    def __post_init__(self) -> None:
         self._row = 0
         self._good_topics: set[str] = set()
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[Outgoing]:
         """The messages of a batch of rows, in order. Raises BadRow."""
         max_bytes = self._options.max_message_bytes
-        identity = self._identity
+        identity = self.identity
         prefix = identity.id_prefix if identity else ""
         now = time.time_ns() // 1_000_000
         for topic, body, keys, tags, properties, sharding_key, delay, flag, once_key, also_in in zip(
@@ -103,7 +99,7 @@ class Encoder:
             if sharding_key:
                 parts.append(f"__SHARDINGKEY\x01{sharding_key}")
             if identity is None:
-                name, key = "", self._new_id(now)
+                name, key = "", self.new_id(now)
             else:
                 name, key = self._identify(identity, prefix, row, once_key)
                 parts.append(f"{WRITE_PROPERTY}\x01{name}")

@@ -30,7 +30,6 @@ class PartitionIdentity:
         return f"{self.write_id}/{self.batch_id}/{self.partition_id}"
 
     def of_row(self, row: int) -> str:
-        """The value of the property of a row."""
         return f"{self.text}/{row}"
 
     def of_key(self, once_key: str) -> str:

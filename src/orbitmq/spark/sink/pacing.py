@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 
+@dataclass(eq=False)
 class Pace:
     """`wait(n)` returns when n more messages may leave; a pause is not made up for by a burst.
 
     `per_second` None: at once. The clock and the sleep are a test's to replace.
     """
 
-    def __init__(
-        self,
-        per_second: float | None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._per_second = per_second
-        self._clock = clock
-        self._sleep = sleep
+    _per_second: float | None
+    _clock: Callable[[], float] = time.monotonic
+    _sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
         self._free_at = 0.0
 
     @property

@@ -47,7 +47,6 @@ class Seen:
         """Brokers of further topics; none of one that does not exist."""
 
     def close(self) -> None:
-        """Closes the connections."""
         self._connections.close()
 
     def missing(self, messages: Sequence[Outgoing]) -> list[Outgoing]:

@@ -36,24 +36,20 @@ class View:
     """Brokers that are in the route and did not answer."""
 
 
+@dataclass(eq=False)
 class Watch:
     """Looks at the queues that the options select. Warnings are logged once, until all is well again."""
 
-    def __init__(
-        self,
-        options: ReadOptions,
-        cluster: Cluster,
-        clock_ms: Callable[[], float] = lambda: time.monotonic() * 1000,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._options = options
-        self._cluster = cluster
-        self._topics = list(options.topics)
+    _options: ReadOptions
+    _cluster: Cluster
+    clock_ms: Callable[[], float] = lambda: time.monotonic() * 1000
+    """Milliseconds of a clock that does not go back."""
+    sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        self._topics = list(self._options.topics)
         self._matched_ms: float | None = None
         self._logged: set[str] = set()
-        self.clock_ms = clock_ms
-        """Milliseconds of a clock that does not go back."""
-        self.sleep = sleep
 
     def log_once(self, what: str) -> None:
         """Logs a warning that was not logged lately."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Set
+from dataclasses import KW_ONLY, dataclass
 
 from orbitmq.plurals import counted
 from orbitmq.spark.errors import BadOption, DataLost, SparkSourceError
@@ -23,6 +24,7 @@ GONE_MS = 5_000.0
 Offsets = dict[Name, int]
 
 
+@dataclass(eq=False)
 class Follower:
     """Decides the offsets of micro-batches.
 
@@ -30,20 +32,15 @@ class Follower:
     is there again. A queue that its broker no longer has is data loss, unless `failOnDataLoss=false`.
     """
 
-    def __init__(
-        self,
-        options: ReadOptions,
-        cluster: Cluster,
-        *,
-        clock_ms: Callable[[], float] = lambda: time.monotonic() * 1000,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._options = options
-        self._cluster = cluster
-        self._watch = Watch(options, cluster, clock_ms, sleep)
-        self._clock_ms = clock_ms
-        self._sleep = sleep
-        self._pace = Pace(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
+    _options: ReadOptions
+    _cluster: Cluster
+    _: KW_ONLY
+    clock_ms: Callable[[], float] = lambda: time.monotonic() * 1000
+    sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        self._watch = Watch(self._options, self._cluster, self.clock_ms, self.sleep)
+        self._pace = Pace(self._options.min_offsets_per_trigger, self._options.max_trigger_delay_ms)
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
         self._ends: Offsets = {}
@@ -58,7 +55,6 @@ class Follower:
         self._counted: set[str] = set()
 
     def close(self) -> None:
-        """Closes connections."""
         self._cluster.close()
 
     # ---- where a new query begins ----
@@ -132,7 +128,7 @@ class Follower:
         waiting = {name: size for name, size in waiting.items() if size > 0}
         total = sum(waiting.values())
         if not shrunk and (
-            not total or (not at_once and self._target is None and self._pace.waits(total, self._clock_ms()))
+            not total or (not at_once and self._target is None and self._pace.waits(total, self.clock_ms()))
         ):
             self._found_nothing = True
             return nested(known)
@@ -147,10 +143,10 @@ class Follower:
 
     def _pause_if_idle(self) -> None:
         """Spark asks again at once while there is nothing; brokers have better things to do."""
-        now = self._clock_ms()
+        now = self.clock_ms()
         if self._found_nothing and self._looked_ms is not None and now - self._looked_ms < IDLE_MS:
-            self._sleep((IDLE_MS - (now - self._looked_ms)) / 1000)
-        self._looked_ms = self._clock_ms()
+            self.sleep((IDLE_MS - (now - self._looked_ms)) / 1000)
+        self._looked_ms = self.clock_ms()
 
     def _ends_of(self, known: Offsets, view: View) -> tuple[Offsets, Offsets]:
         """The ends of queues, and the offsets at which those go on that end before what was read."""
@@ -185,7 +181,7 @@ class Follower:
             del self._missed[found]
         if not names:
             return
-        now = self._clock_ms()
+        now = self.clock_ms()
         present = self._cluster.broker_names()
         for name in names:
             if _broker_of(name) not in present:
@@ -261,7 +257,7 @@ class Follower:
             missing = sorted(wanted - view.bounds.keys())
             if not missing:
                 return view
-            now = self._clock_ms()
+            now = self.clock_ms()
             began = now if began is None else began
             brokers = {_broker_of(name) for name in missing}
             away = (brokers & view.silent) | (brokers - self._cluster.broker_names())
@@ -279,7 +275,7 @@ class Follower:
                         f"broker {', '.join(sorted(away))} is away for {ABSENCE_LIMIT_MS / 1000:.0f} s, and "
                         "the micro-batch needs it; start the query again when it is there"
                     )
-            self._sleep(PAUSE_S)
+            self.sleep(PAUSE_S)
 
     # ---- a checkpoint that is not this query's ----
 

@@ -100,5 +100,4 @@ class GroupOffsets:
         self._cluster.ask(address, lambda peer: peer.call(UnregisterClient(client, consumer_group=group)))
 
     def close(self) -> None:
-        """Closes connections."""
         self._cluster.close()

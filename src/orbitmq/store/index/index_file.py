@@ -70,7 +70,6 @@ class Chain:
 
     @property
     def is_at_end(self) -> bool:
-        """True at the end."""
         return not 0 < self._at < self._count
 
     def step(self, most: int) -> list[int]:
@@ -200,7 +199,6 @@ class IndexFile:
         return end
 
     def write_header(self) -> None:
-        """Brings the header to the map."""
         _HEADER.pack_into(
             self._view,
             0,
@@ -260,6 +258,5 @@ class IndexFile:
         self.file.sync()
 
     def close(self) -> None:
-        """Lets go of the file."""
         self._view = memoryview(b"")
         self.file.close()

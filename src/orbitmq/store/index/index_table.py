@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Generator
+from dataclasses import dataclass
 from pathlib import Path
 
 from orbitmq.protocol.records.hashing import index_hash
@@ -34,26 +35,19 @@ MOST_ENTRIES_PER_MESSAGE = 2000
 ROLLBACK = 0xC
 
 
+@dataclass(eq=False)
 class Index:
     """All index files of a folder, and how far the log is indexed."""
 
-    def __init__(
-        self,
-        disk: Disk,
-        folder: Path,
-        commit_log: CommitLog,
-        checkpoint: Checkpoint,
-        slots: int,
-        most: int,
-        may_write: bool = True,
-    ) -> None:
-        self._disk = disk
-        self._folder = folder
-        self._log = commit_log
-        self._checkpoint = checkpoint
-        self._slots = slots
-        self._most = most
-        self._may_write = may_write
+    _disk: Disk
+    _folder: Path
+    _log: CommitLog
+    _checkpoint: Checkpoint
+    _slots: int
+    _most: int
+    _may_write: bool = True
+
+    def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._error = ""
         self.sync_error: OSError | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from orbitmq.store.files import Disk
@@ -22,6 +23,7 @@ ROUNDS_BY_HAND = 20
 HOUR_MS = 3_600_000
 
 
+@dataclass(eq=False)
 class Retention:
     """Looks at age and disk once per round.
 
@@ -29,23 +31,17 @@ class Retention:
     (`ask`, `follow_again`, `keep_from`).
     """
 
-    def __init__(
-        self,
-        options: StoreOptions,
-        disk: Disk,
-        commit_log: CommitLog,
-        follow: Callable[[int], None],
-        pause: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._options = options
-        self._disk = disk
-        self._log = commit_log
-        self._follow = follow
-        self._pause = pause
+    _options: StoreOptions
+    _disk: Disk
+    _log: CommitLog
+    _follow: Callable[[int], None]
+    _pause: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
         self._asked = False
         self._asked_to_follow = False
         self._rounds_by_hand = 0
-        self._followed = commit_log.min_physical
+        self._followed = self._log.min_physical
         self._full_since: dict[int, int] = {}
         """When a round first saw the segments full, by their starts. 0: before the first one."""
         self._has_looked = False
@@ -70,7 +66,6 @@ class Retention:
         return 1 - free / total if total else 0.0
 
     def run(self, now_ms: int) -> None:
-        """One round."""
         if self._asked:
             self._asked = False
             self._rounds_by_hand = ROUNDS_BY_HAND

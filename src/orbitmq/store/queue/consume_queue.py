@@ -144,16 +144,13 @@ class OpenFiles:
         return file
 
     def opened(self, queue: ConsumeQueue, start: int) -> StoreFile | None:
-        """The same, if it is open."""
         return self._files.get((queue, start))
 
     def forget(self, queue: ConsumeQueue) -> None:
-        """Lets go of the files of a queue."""
         for key in [key for key in self._files if key[0] is queue]:
             del self._files[key]
 
     def clear(self) -> None:
-        """Lets go of all files."""
         self._files.clear()
 
     def __len__(self) -> int:
@@ -192,7 +189,6 @@ class QueueTable:
         """Files of a queue were not what they have to be: all of the log has to be read."""
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """A queue that exists."""
         queues = self.by_topic.get(topic)
         return None if queues is None else queues.get(queue_id)
 

@@ -35,7 +35,6 @@ _MAX_OPEN = 64
 
 
 def _no_bits(topic: str, properties: bytes) -> bytes:
-    """No filter is known."""
     return b""
 
 
@@ -176,7 +175,6 @@ class ExtensionFiles:
             tail.start = tail.written_to
 
     def remove(self, queue: ConsumeQueue) -> None:
-        """Deletes the files of a deleted queue."""
         if queue.topic not in self.topics:
             return
         self._writing.forget(queue)
@@ -188,7 +186,6 @@ class ExtensionFiles:
         self._disk.remove_folder(folder.parent)
 
     def remove_before(self, queue: ConsumeQueue, code: int) -> None:
-        """Deletes the files before the unit with this code."""
         if code > LARGEST_ADDRESS or queue.topic not in self.topics:
             return
         folder = queue_folder(self._folder, queue)
@@ -202,6 +199,5 @@ class ExtensionFiles:
         self._reading.forget(queue)
 
     def close(self) -> None:
-        """Lets go of all files."""
         self._reading.clear()
         self._writing.clear()

@@ -29,7 +29,6 @@ class MessageFilter:
         return self(extension.tags_code)
 
     def matches(self, properties: bytes) -> bool:
-        """True if a message with these properties is wanted."""
         return True
 
 

@@ -7,6 +7,7 @@ the queues as they were then, and nothing of what the owner changes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from orbitmq.protocol.records.message import FIXED_BYTES, BadRecord, StoredMessage
@@ -48,23 +49,18 @@ class _Extension(Protocol):
     def tags_code(self, queue: Any, address: int) -> int | None: ...
 
 
+@dataclass(eq=False)
 class Lookup:
     """Answers from the log and the queues."""
 
-    def __init__(
-        self,
-        commit_log: CommitLog,
-        table: _Queues,
-        arrivals: _Visible,
-        extension: _Extension,
-        whole: bool,
-    ) -> None:
-        self._log = commit_log
-        self._table = table
-        self._arrivals = arrivals
-        self._extension = extension
-        self._whole = whole
-        """True if the checksum of a whole record is verified, where there is one."""
+    _log: CommitLog
+    _table: _Queues
+    _arrivals: _Visible
+    _extension: _Extension
+    _whole: bool
+    """True if the checksum of a whole record is verified, where there is one."""
+
+    def __post_init__(self) -> None:
         self._earliest = -1, -1
         """The first physical offset of the log, and when the record there was stored."""
 
@@ -151,7 +147,6 @@ class Lookup:
         return self._table.read(queue, queue_offset, min(count, self._arrivals.end(queue) - queue_offset))
 
     def matches_at(self, topic: str, queue_id: int, queue_offset: int, wanted: MessageFilter) -> bool:
-        """True if a filter wants a message of a queue; false for a message that is not there."""
         unit = self.unit(topic, queue_id, queue_offset)
         record = None if unit is None else self.record_at(unit[0])
         return record is not None and wanted.matches(properties_of(record, 0, len(record)))

@@ -15,6 +15,7 @@ import logging
 import os
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import monotonic
 
 from orbitmq.store.log.commit_log import CommitLog
@@ -55,24 +56,19 @@ _FOUND = GetStatus.FOUND
 _AT_THE_END = GetStatus.OFFSET_OVERFLOW_ONE
 
 
+@dataclass(eq=False)
 class QueueReader:
     """Reads for the owner of the store; `read_cold` is for threads."""
 
-    def __init__(
-        self,
-        options: StoreOptions,
-        commit_log: CommitLog,
-        table: QueueTable,
-        arrivals: Arrivals,
-        extension: ExtensionFiles,
-    ) -> None:
-        self._options = options
-        self._log = commit_log
-        self._table = table
-        self._arrivals = arrivals
-        self._extension = extension
-        self._units_per_file = table.file_bytes // UNIT_BYTES
-        self.memory_bytes = memory_bytes() * options.access_message_in_memory_max_ratio // 100
+    _options: StoreOptions
+    _log: CommitLog
+    _table: QueueTable
+    _arrivals: Arrivals
+    _extension: ExtensionFiles
+
+    def __post_init__(self) -> None:
+        self._units_per_file = self._table.file_bytes // UNIT_BYTES
+        self.memory_bytes = memory_bytes() * self._options.access_message_in_memory_max_ratio // 100
         """Messages within this distance of the end of the log count as in memory."""
         self.opened_end = 0
         """End of the log when this process opened it."""
@@ -235,7 +231,6 @@ class QueueReader:
         return self._log.find(physical_offset)
 
     def next_segment_start(self, physical_offset: int) -> int:
-        """Start of the segment after the one with this byte."""
         return self._log.next_segment_start(physical_offset)
 
     def resident_to(self, physical_offset: int, size: int) -> int:

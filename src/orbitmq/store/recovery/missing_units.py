@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from orbitmq.protocol.lite_topics import lmq_places
 from orbitmq.protocol.records.message import FIXED_BYTES, INNER_BATCH
@@ -30,27 +31,20 @@ PENDING_UNITS = 500_000
 """Units put back in memory before they are written to their files."""
 
 
+@dataclass(eq=False)
 class MissingUnits:
     """Takes the records of the log in their order; once more, after `read_again`, for queues with `gaps`."""
 
-    def __init__(
-        self,
-        commit_log: CommitLog,
-        table: QueueTable,
-        queue_writer: QueueWriter,
-        queue_checkpoint: QueueCheckpoint | None,
-        found: Recovered,
-        delays_ms: tuple[int, ...],
-        deleted: Mapping[str, int],
-    ) -> None:
-        self._log = commit_log
-        self._table = table
-        self._queue_writer = queue_writer
-        self._queue_checkpoint = queue_checkpoint
-        self._found = found
-        self._delays = delays_ms
-        self._deleted = deleted
-        self._last_deletion = max(deleted.values(), default=0)
+    _log: CommitLog
+    _table: QueueTable
+    _queue_writer: QueueWriter
+    _queue_checkpoint: QueueCheckpoint | None
+    _found: Recovered
+    _delays: tuple[int, ...]
+    _deleted: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        self._last_deletion = max(self._deleted.values(), default=0)
         self._pending = 0
         self._only: set[ConsumeQueue] | None = None
         self._fills_gaps = False

@@ -46,7 +46,6 @@ class QueueCheckpoint:
     queues: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
 
     def note_queues(self, queues: Iterable[ConsumeQueue]) -> None:
-        """Notes the offsets of queues."""
         for queue in queues:
             self.queues.setdefault(queue.topic, {})[queue.queue_id] = (queue.min_offset, queue.written_to)
 

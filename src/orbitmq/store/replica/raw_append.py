@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from orbitmq.protocol.lite_topics import lmq_places
@@ -182,22 +183,18 @@ class RawAppend:
         )
 
 
+@dataclass(eq=False)
 class QueueFollower:
     """Makes units of records that were appended, as the master did. `delete` is called with queues that the
     master has begun anew, and that are not in the table any more.
     """
 
-    def __init__(
-        self,
-        table: QueueTable,
-        extension: ExtensionFiles,
-        delays_ms: tuple[int, ...],
-        delete: Callable[[list[ConsumeQueue]], object],
-    ) -> None:
-        self._table = table
-        self._extension = extension
-        self._delays = delays_ms
-        self._delete = delete
+    _table: QueueTable
+    _extension: ExtensionFiles
+    _delays: tuple[int, ...]
+    _delete: Callable[[list[ConsumeQueue]], object]
+
+    def __post_init__(self) -> None:
         self._gap_units_left = MAX_GAP_UNITS
         self._dirty: list[ConsumeQueue]
         self.last_record = -1

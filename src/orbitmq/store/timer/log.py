@@ -54,7 +54,6 @@ class TimerUnit(NamedTuple):
 
     @property
     def slot_ms(self) -> int:
-        """The time of its slot in the wheel."""
         return self.written_ms + self.delay_ms
 
 

@@ -79,7 +79,6 @@ class TimerWheel:
         return SLOTS * self.precision_ms
 
     def get(self, time_ms: int) -> Slot:
-        """The slot of a time."""
         if self._file is None:
             return EMPTY
         tick = time_ms // self.precision_ms

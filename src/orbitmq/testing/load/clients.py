@@ -159,7 +159,6 @@ class Clients:
     # Senders. Each ends one send before it begins the next.
 
     async def plain(self, queue_id: int) -> None:
-        """One message."""
         name = self._name(f"plain{queue_id}")
         promise = self.history.promise(name, self.topics["plain"], queue_id, "plain")
         self._took(promise, await self._call(self._send(name, "plain", queue_id)))
@@ -190,7 +189,6 @@ class Clients:
         self._took(promise, await self._call(self._send(name, "popped", queue_id)))
 
     async def delayed(self, queue_id: int) -> None:
-        """One message with a delay level."""
         name = self._name(f"delayed{queue_id}")
         level = self.chance.choice(list(self.levels_ms))
         promise = self.history.promise(
@@ -505,7 +503,6 @@ class Clients:
             await asyncio.sleep(0.3)
 
     def start(self) -> None:
-        """Everybody begins."""
         senders = {
             "plain": self.plain, "batch": self.batch, "popped": self.popped, "delayed": self.delayed,
             "timed": self.timed, "decided": self.decided,

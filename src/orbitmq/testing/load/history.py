@@ -118,7 +118,6 @@ class History:
         """Promises since the last cut; the next cut can take no older ones."""
 
     def break_(self, rule: str, detail: str) -> None:
-        """Notes a breach."""
         if len(self.broken) < MOST_BROKEN:
             self.broken.append(Broken(rule, detail))
 
@@ -185,7 +184,6 @@ class History:
         return CLOCKS_MS
 
     def pop(self, name: str) -> None:
-        """A pop gave a message."""
         promise = self.promises.get(name)
         if promise is None:
             self.break_("invented", f"nobody sent {name!r}")

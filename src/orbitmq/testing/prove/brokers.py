@@ -111,11 +111,9 @@ class OurBroker:
         await _until(ready.exists, self._process, log)
 
     async def kill(self) -> None:
-        """As kill -9 does."""
         await _end(self._process, signal.SIGKILL)
 
     async def stop(self) -> None:
-        """In order."""
         await _end(self._process, signal.SIGTERM)
 
     def durable_offset(self) -> int:
@@ -198,6 +196,5 @@ class ApacheBroker:
         await _end(self._processes.pop(), signal.SIGKILL)
 
     async def stop(self) -> None:
-        """Ends both."""
         while self._processes:
             await _end(self._processes.pop(), signal.SIGTERM)

@@ -111,16 +111,13 @@ class ClusterFindings:
 
     @property
     def is_kept(self) -> bool:
-        """True if every promise was kept."""
         return not (self.broken or self.failed)
 
     @property
     def faults(self) -> int:
-        """Number of faults."""
         return sum(row.times for row in self.rows if row.kind != CONTROL)
 
     def to_value(self) -> dict[str, Any]:
-        """All of it, for JSON."""
         plan = self.plan
         return {
             "kept": self.is_kept,

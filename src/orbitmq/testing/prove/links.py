@@ -98,7 +98,6 @@ class Links:
         changed.set()
 
     async def close(self) -> None:
-        """Ends all relays."""
         for name in list(self._servers):
             await self.close_node(name)
         for task in self._carrying:

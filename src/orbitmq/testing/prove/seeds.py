@@ -41,7 +41,6 @@ class Simulated:
     """The command that runs a seed again, but for its number."""
 
     def to_value(self) -> dict[str, Any]:
-        """All of it, for JSON."""
         return {
             "first_seed": self.first,
             "seeds": self.seeds,

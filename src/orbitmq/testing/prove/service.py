@@ -65,7 +65,6 @@ class FaultRow:
     twice: int = 0
 
     def to_value(self) -> dict[str, Any]:
-        """All of it, for JSON."""
         return {
             "fault": self.kind,
             "times": self.times,
@@ -111,13 +110,11 @@ class Service:
         behind `check`."""
 
     def break_(self, rule: str, detail: str) -> None:
-        """Notes a breach."""
         self.broken[rule] += 1
         if len(self.examples[rule]) < MOST_EXAMPLES:
             self.examples[rule].append(detail)
 
     def acknowledge(self, name: str, now: float) -> None:
-        """A message is promised."""
         self.acknowledged[name] = now
         self.acks.append(now)
 

@@ -82,7 +82,6 @@ class Findings:
 
     @property
     def is_kept(self) -> bool:
-        """True if every promise was kept."""
         return not (self.broken or self.failed or (self.simulated and self.simulated.failed))
 
     def take(self, history: History) -> None:

@@ -209,22 +209,18 @@ class Cluster:
     # Told of.
 
     def note(self, what: str) -> None:
-        """A line of the trace."""
         self.trace.append(f"{self.loop.now_seconds - START_SECONDS:9.3f} {what}")
 
     def break_(self, rule: str, detail: str) -> None:
-        """Notes a breach."""
         self.note(f"BROKEN {rule}: {detail}")
         self._first_broken.append(Broken(rule, detail))
 
     @property
     def is_broken(self) -> bool:
-        """True once a promise was broken."""
         return bool(self._first_broken) or any(group.history.broken for group in self.groups)
 
     @property
     def brokers(self) -> list[BrokerMachine]:
-        """The brokers of all groups."""
         return [member for group in self.groups for member in group.members]
 
     @property
@@ -233,7 +229,6 @@ class Cluster:
         return [*self.name_servers, *self.controllers, *self.brokers]
 
     def group_of(self, broker: BrokerMachine) -> Group:
-        """A broker's group."""
         return next(group for group in self.groups if broker in group.members)
 
     def nodes(self) -> Iterable[Node]:
@@ -348,7 +343,6 @@ class Cluster:
             self.onlooker.life_ended(group, None)
 
     async def stop(self, machine: Machine) -> None:
-        """An orderly stop."""
         self.note(f"{machine.name} stops")
         server: Any = machine.server  # type: ignore[attr-defined]
         node = machine.node
@@ -599,7 +593,6 @@ class Cluster:
             self.break_("stuck", f"{group.name} gets no master any more")
 
     def outcome(self, seed: int) -> Outcome:
-        """The result of the run."""
         histories = [group.history for group in self.groups]
         promises = [one for history in histories for one in history.promises.values()]
         broken = self._first_broken + [one for history in histories for one in history.broken]

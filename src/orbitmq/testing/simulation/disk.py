@@ -55,7 +55,6 @@ class _Content:
                     self.before[at] = bytes(self.data[at : at + PAGE_BYTES])
 
     def view(self) -> memoryview:
-        """The file as memory."""
         if self.synced is None:
             synced = bytearray(self.data)
             for at, page in self.before.items():
@@ -65,7 +64,6 @@ class _Content:
         return memoryview(self.data)
 
     def sync(self) -> None:
-        """Everything is on the disk."""
         if self.synced is not None:
             self.synced[:] = self.data
         self.before.clear()

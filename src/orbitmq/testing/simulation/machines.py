@@ -33,11 +33,9 @@ class Machine:
 
     @property
     def address(self) -> str:
-        """Address that its process listens at."""
         return f"127.0.0.1:{self.port}"
 
     def next_node(self) -> Node:
-        """The process of its next life."""
         self.life += 1
         self.node = Node(f"{self.name}, life {self.life}", self.name)
         self.is_up = True
@@ -86,7 +84,6 @@ class BrokerMachine(Machine):
 
     @property
     def store(self) -> MessageStore | None:
-        """The store of its broker, while that runs."""
         return getattr(self.server, "store", None) if self.is_up else None
 
     def held_end(self, *, on_disk: bool) -> int:

@@ -53,7 +53,6 @@ class SimulatedTransport(asyncio.Transport):
 
     @property
     def machine(self) -> str:
-        """The machine of this end."""
         return self.node.machine if self.node is not None else ""
 
     # Called by a protocol.
@@ -235,7 +234,6 @@ class Network:
         return SimulatedServer(self, ("127.0.0.1", port))
 
     async def connect(self, factory: Callable[[], Any], host: str, port: int) -> tuple[Any, Any]:
-        """Connects the node that asks."""
         await asyncio.sleep(self.chance.uniform(*LATENCY_SECONDS))
         near_node = NODE.get()
         here, there = near_node.machine if near_node is not None else "", self._homes.get(port, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from orbitmq.broker.role.role import Role
 from orbitmq.controller.group import BrokerGroup
@@ -13,24 +14,17 @@ from orbitmq.testing.simulation.groups import Group, Mode
 from orbitmq.testing.simulation.machines import BrokerMachine
 
 
+@dataclass(eq=False)
 class Onlooker:
     """`note(text)` writes a line of the trace, `break_(rule, detail)` notes a breach, `now()` is the right
     time.
     """
 
-    def __init__(
-        self,
-        mode: Mode,
-        groups: Sequence[Group],
-        note: Callable[[str], None],
-        break_: Callable[[str, str], None],
-        now: Callable[[], int],
-    ) -> None:
-        self._mode = mode
-        self._groups = groups
-        self._note = note
-        self._break = break_
-        self._now = now
+    _mode: Mode
+    _groups: Sequence[Group]
+    _note: Callable[[str], None]
+    _break: Callable[[str, str], None]
+    _now: Callable[[], int]
 
     def observe(self) -> None:
         """Looks at every broker whose state has changed, and for two that may answer at the same time."""

@@ -259,7 +259,6 @@ def _equal(left: Node, right: Node) -> Node:
 
 
 def _sameness(left: Kind, right: Kind) -> Holds:
-    """The sameness of values of two kinds."""
     if Kind.NOTHING in (left, right):
         return _never
     if left is Kind.TEXT and right is Kind.BOOLEAN:

@@ -229,28 +229,25 @@ def _warn_of_absent(offline: OfflineOptions, ui: JobUi) -> None:
         ui.warn(absent)
 
 
+@dataclass(eq=False)
 class _Run:
     """One run over an open lake."""
 
-    def __init__(
-        self,
-        options: ArchiveOptions,
-        ui: JobUi,
-        lake: Lake | IcebergTable,
-        spark: SparkSession,
-        columns: tuple[str, ...],
-        schema: Schema | None,
-        result: ArchiveResult,
-    ) -> None:
-        self._options = options
-        self._ui = ui
-        self._lake = lake
-        self._spark = spark
-        self._columns = columns
-        self._schema = schema
-        self._result = result
-        self._workers = _workers(spark)
-        self._form = lake.form(options.form) if isinstance(lake, IcebergTable) else options.form
+    _options: ArchiveOptions
+    _ui: JobUi
+    _lake: Lake | IcebergTable
+    _spark: SparkSession
+    _columns: tuple[str, ...]
+    _schema: Schema | None
+    _result: ArchiveResult
+
+    def __post_init__(self) -> None:
+        self._workers = _workers(self._spark)
+        self._form = (
+            self._lake.form(self._options.form)
+            if isinstance(self._lake, IcebergTable)
+            else self._options.form
+        )
 
     def go(self) -> None:
         """Until nothing is new, or until Ctrl-C, which waits for no merge."""

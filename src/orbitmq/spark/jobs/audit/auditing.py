@@ -52,12 +52,10 @@ class AuditResult:
 
     @property
     def errors(self) -> int:
-        """Number of errors."""
         return sum(row["findings"] for row in self.counts if row["severity"] == "error")
 
     @property
     def warnings(self) -> int:
-        """Number of warnings."""
         return sum(row["findings"] for row in self.counts if row["severity"] == "warning")
 
 

@@ -112,7 +112,6 @@ def _shown(result: AuditResult, as_json: bool) -> Result:
 
 
 def _summary(result: AuditResult) -> str:
-    """The outcome in one line."""
     records, units = (sum(one[name] for one in result.summary) for name in ("records", "units"))
     return (
         f"{counted(len(result.summary), 'store')}, {counted(records, 'record')}, {counted(units, 'unit')}: "

@@ -270,7 +270,6 @@ class IndexPiece:
         return [(self.store, f"index/{self.name}")]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Every entry."""
         folder = open_folder(self.store, dict(self.storage))
         name = f"index/{self.name}"
         path = folder.path(name)

@@ -40,7 +40,6 @@ class DedupResult:
 
     @property
     def written(self) -> int:
-        """Messages that were passed on."""
         return self.read - self.repeats
 
 

@@ -60,7 +60,6 @@ class Audit:
         write_whole(self._folder / "runs" / f"{run}.json", json.dumps(asked))
 
     def planned(self, spark: SparkSession, run: str) -> DataFrame:
-        """Messages that a run planned to send."""
         return spark.read.schema(DDL).parquet(str(self._folder / "planned" / run))
 
     def finish(self, spark: SparkSession, run: str, there: DataFrame) -> None:

@@ -195,7 +195,6 @@ def _redrive(
 
 
 def _without_queues(topics: list[str], setup: JobSetup) -> list[str]:
-    """Those of the topics that are gone."""
     with _cluster(setup) as cluster:
         return [topic for topic in topics if cluster.queues_of(topic) is None]
 

@@ -99,7 +99,6 @@ class Found:
 
     @property
     def name(self) -> tuple[str, str, int, int]:
-        """The identity of the message."""
         return self.topic, self.broker_name, self.queue_id, self.queue_offset
 
 
