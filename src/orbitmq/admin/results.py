@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 
 from orbitmq.admin.admin import BrokerAt
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.schema.json_body import camel_case
 
 INTERNAL = {"internal": True}
 """Metadata of a field that neither commands nor the console show."""
@@ -53,10 +54,4 @@ def values_of(result: type[Any]) -> dict[str, ResultValue]:
             if isinstance(value, property) and not name.startswith("_"):
                 kind = get_type_hints(value.fget, include_extras=True)["return"]
                 found.append(ResultValue(name, name, kind))
-    return {camel(one.name): one for one in found}
-
-
-def camel(name: str) -> str:
-    """A Python name as JSON has it."""
-    first, *others = name.split("_")
-    return first + "".join(part.capitalize() for part in others)
+    return {camel_case(one.name): one for one in found}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orbitmq.controller.live import DEFAULT_TIMEOUT_MS
+from orbitmq.controller.stored import from_json, to_json
 
 FIRST_BROKER_ID = 1
 """The id that the first member of a group takes."""
@@ -189,35 +190,7 @@ class BrokerGroup:
 
     def to_text(self) -> str:
         """The value in the consensus store."""
-        return json.dumps(
-            {
-                "format": _FORMAT,
-                "cluster": self.cluster,
-                "name": self.name,
-                "nextId": self.next_id,
-                "replicas": {
-                    str(broker_id): {
-                        "address": one.address,
-                        "checkCode": one.check_code,
-                        "wasHeard": one.was_heard,
-                        "run": one.run,
-                    }
-                    for broker_id, one in sorted(self.replicas.items())
-                },
-                "masterId": self.master_id,
-                "masterEpoch": self.master_epoch,
-                "syncStateSet": sorted(self.sync_state_set),
-                "syncStateSetEpoch": self.sync_state_set_epoch,
-                "elections": [_election_fields(one) for one in self.elections],
-                "leaseMs": self.lease_ms,
-                "waitsForLease": self.waits_for_lease,
-                "isRestored": self.is_restored,
-                "beginsAnew": self.begins_anew,
-                "reserve": sorted(self.reserve),
-                "reserveEpoch": self.reserve_epoch,
-            },
-            ensure_ascii=False,
-        )
+        return json.dumps({"format": _FORMAT, **to_json(self)}, ensure_ascii=False)
 
     @classmethod
     def from_text(cls, text: str) -> BrokerGroup:
@@ -226,73 +199,18 @@ class BrokerGroup:
             found = json.loads(text)
             if found["format"] != _FORMAT:
                 raise UnreadableGroup(f"format {found['format']!r}; this release reads {_FORMAT}")
-            return cls(
-                cluster=str(found["cluster"]),
-                name=str(found["name"]),
-                replicas={
-                    int(broker_id): Replica(
-                        str(one["address"]),
-                        str(one["checkCode"]),
-                        bool(one.get("wasHeard", True)),
-                        str(one.get("run", "")),
-                    )
-                    for broker_id, one in found["replicas"].items()
-                },
-                master_id=None if found["masterId"] is None else int(found["masterId"]),
-                master_epoch=int(found["masterEpoch"]),
-                sync_state_set=frozenset(int(one) for one in found["syncStateSet"]),
-                sync_state_set_epoch=int(found["syncStateSetEpoch"]),
-                elections=_elections(found["elections"]),
-                next_id=int(found["nextId"]),
-                lease_ms=int(found.get("leaseMs", DEFAULT_TIMEOUT_MS)),
-                waits_for_lease=bool(found.get("waitsForLease", False)),
-                is_restored=bool(found.get("isRestored", False)),
-                begins_anew=bool(found.get("beginsAnew", False)),
-                reserve=frozenset(int(one) for one in found.get("reserve", ())),
-                reserve_epoch=int(found.get("reserveEpoch", 0)),
-            )
+            group: BrokerGroup = from_json(cls, {**found, "elections": _with_ends(found["elections"])})
+            return group
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UnreadableGroup(f"{type(error).__name__}: {error}") from None
 
 
-def _election_fields(one: Election) -> dict[str, Any]:
-    return {
-        "atMs": one.at_ms,
-        "masterEpoch": one.master_epoch,
-        "masterId": one.master_id,
-        "masterAddress": one.master_address,
-        "reason": one.reason,
-        "withoutMasterMs": one.without_master_ms,
-        "isUnclean": one.is_unclean,
-        "lostBytes": one.lost_bytes,
-        "endedMs": one.ended_ms,
-        "endedBecause": one.ended_because,
-    }
-
-
-def _elections(rows: Iterable[Mapping[str, Any]]) -> tuple[Election, ...]:
+def _with_ends(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Releases up to 0.2 wrote a row without a master where a reign ended, with the epoch of that reign."""
-    elections: list[Election] = []
-    for fields in rows:
-        if fields["masterId"] is not None:
-            elections.append(_election(fields))
+    elections: list[Mapping[str, Any]] = []
+    for row in rows:
+        if row["masterId"] is not None:
+            elections.append(row)
         elif elections:
-            ended = int(fields["atMs"]), str(fields["reason"])
-            elections[-1] = replace(elections[-1], ended_ms=ended[0], ended_because=ended[1])
-    return tuple(elections)
-
-
-def _election(fields: Mapping[str, Any]) -> Election:
-    ended_ms = fields.get("endedMs")
-    return Election(
-        at_ms=int(fields["atMs"]),
-        master_epoch=int(fields["masterEpoch"]),
-        master_id=int(fields["masterId"]),
-        master_address=str(fields["masterAddress"]),
-        reason=str(fields["reason"]),
-        without_master_ms=int(fields["withoutMasterMs"]),
-        is_unclean=bool(fields["isUnclean"]),
-        lost_bytes=int(fields["lostBytes"]),
-        ended_ms=None if ended_ms is None else int(ended_ms),
-        ended_because=str(fields.get("endedBecause", "")),
-    )
+            elections[-1] = {**elections[-1], "endedMs": row["atMs"], "endedBecause": row["reason"]}
+    return elections

@@ -13,8 +13,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from orbitmq.admin.results import camel
 from orbitmq.console.api.problems import Invalid
+from orbitmq.protocol.schema.json_body import camel_case
 
 Format = Literal["csv", "ndjson"]
 PARAMETERS = frozenset({"format", "rows", "filter"})
@@ -49,8 +49,8 @@ def wanted_download(request: Request, fields: Sequence[str]) -> Download | None:
         return None
     if asked not in get_args(Format):
         raise Invalid(f"{asked!r} is no format: csv or ndjson", "Give one of these.", field="format")
-    name = request.query_params.get("rows", camel(fields[0]))
-    known = {camel(one): one for one in fields}
+    name = request.query_params.get("rows", camel_case(fields[0]))
+    known = {camel_case(one): one for one in fields}
     if name not in known:
         raise Invalid(f"there is no list {name}: {', '.join(known)}", "Give one of these.", field="rows")
     return Download(cast("Format", asked), known[name], request.query_params.get("filter", ""))

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from orbitmq import __version__
-from orbitmq.admin.results import camel
 from orbitmq.console.api.endpoint import Endpoint
 from orbitmq.console.api.problems import Problem
+from orbitmq.protocol.schema.json_body import camel_case
 
 FILES = ("text/csv", "application/x-ndjson")
 Schema: TypeAlias = "dict[str, Any]"
@@ -92,7 +92,7 @@ def _download_parameters(rows: Sequence[str]) -> list[dict[str, Any]]:
         return []
     texts = {
         "format": ("The list as a file.", ["csv", "ndjson"]),
-        "rows": (f"The list meant; {camel(rows[0])} without it.", [camel(name) for name in rows]),
+        "rows": (f"The list meant; {camel_case(rows[0])} without it.", [camel_case(name) for name in rows]),
         "filter": ("Only rows of the file whose first field has this text in it.", None),
     }
     return [
