@@ -12,11 +12,13 @@ import contextlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal
 
 from orbitmq.client import InvalidArgument
 from orbitmq.client.core.checking import check_number, shown
 from orbitmq.extras import lacking
+from orbitmq.idempotence.both_forms import Of, at_once, awaited, given, plain
 from orbitmq.idempotence.contract import CLAIMED, DEFAULT_RETENTION_HOURS, IN_FLIGHT, Claim, State
 from orbitmq.idempotence.errors import IdempotenceError, LeaseLost, StoreUnavailable
 from orbitmq.idempotence.keys import Entry
@@ -83,50 +85,53 @@ def _claim_of(name: str, found: object) -> Claim:
         ) from error
 
 
-class _Claims:
-    """The claims of one unit of work, and the arguments of the scripts for them."""
+class _Unit:
+    """Leases of a unit of work; `of` gives what the client's calls have returned."""
 
-    def __init__(self, store: _Base) -> None:
+    arguments: tuple[Any, ...] = ()
+
+    def __init__(self, store: _Base, of: Of) -> None:
         self._store = store
+        self._of = of
         self._owner = secrets.token_hex(8)
         self._leases: dict[str, tuple[Entry, str]] = {}
         self._results: dict[str, str] = {}
 
-    def to_claim(self, entry: Entry) -> tuple[str, str, int]:
-        return (self._store.name_of(entry), _value(CONSUMING, self._owner, entry), self._store.lease_ms)
+    async def _run(self, script: str, entry: Entry, *arguments: object) -> Any:
+        """The result of a script for an entry. Raises StoreUnavailable."""
+        try:
+            return await self._of(self._store.client.eval(script, 1, self._store.name_of(entry), *arguments))
+        except (redis.RedisError, OSError) as error:
+            raise StoreUnavailable(
+                f"Redis cannot be reached, or refuses: {type(error).__name__}: {error}; messages wait in the "
+                "consumer until it does not"
+            ) from error
 
-    def answered(self, entry: Entry, found: object) -> Claim:
-        claim = _claim_of(self._store.name_of(entry), found)
-        if claim is CLAIMED:
-            self._leases[entry.id] = (entry, _value(CONSUMING, self._owner, entry))
-        return claim
+    async def claim(self, entries: Sequence[Entry]) -> list[Claim]:
+        claims = []
+        for entry in entries:
+            lease = _value(CONSUMING, self._owner, entry)
+            found = await self._run(CLAIM, entry, lease, self._store.lease_ms)
+            claims.append(_claim_of(self._store.name_of(entry), found))
+            if claims[-1] is CLAIMED:
+                self._leases[entry.id] = entry, lease
+        return claims
 
-    def keep(self, entry: Entry, result: str) -> None:
+    async def keep(self, entry: Entry, result: str) -> None:
         self._results[entry.id] = result
 
-    def to_release(self, entries: Sequence[Entry] | None = None) -> list[tuple[str, str]]:
-        ids = list(self._leases) if entries is None else [entry.id for entry in entries]
-        leases = [self._leases.pop(one) for one in ids]
-        return [(self._store.name_of(entry), lease) for entry, lease in leases]
+    async def release(self, entries: Sequence[Entry] | None = None) -> None:
+        """Gives leases up; all that are left without `entries`."""
+        for one in list(self._leases) if entries is None else [entry.id for entry in entries]:
+            await self._run(RELEASE, *self._leases.pop(one))
 
-    def to_finish(self) -> list[tuple[str, str, str, int]]:
-        return [
-            (
-                self._store.name_of(entry),
-                lease,
-                _value(CONSUMED, self._owner, entry, self._results.get(one)),
-                self._store.retention_ms,
-            )
-            for one, (entry, lease) in self._leases.items()
-        ]
-
-    def check(self, finished: Sequence[object]) -> None:
-        """Raise LeaseLost unless every lease was still this unit's."""
-        lost = [
-            entry.key
-            for (entry, _), one in zip(self._leases.values(), finished, strict=True)
-            if not int(str(one))
-        ]
+    async def finish(self) -> None:
+        """Notes that the effect is there. Raises LeaseLost if a lease was not this unit's any more."""
+        lost = []
+        for entry, lease in self._leases.values():
+            consumed = _value(CONSUMED, self._owner, entry, self._results.get(entry.id))
+            if not int(str(await self._run(FINISH, entry, lease, consumed, self._store.retention_ms))):
+                lost.append(entry.key)
         if lost:
             raise LeaseLost(
                 f"the lease of key {lost[0]!r} ended after {self._store.lease_ms / 1000:g} s, before its "
@@ -135,13 +140,32 @@ class _Claims:
             )
 
 
+class _PlainUnit:
+    """The form of a unit for plain handlers."""
+
+    arguments: tuple[Any, ...] = ()
+
+    def __init__(self, unit: _Unit) -> None:
+        self._unit = unit
+
+    def claim(self, entries: Sequence[Entry]) -> list[Claim]:
+        return at_once(self._unit.claim(entries))
+
+    def keep(self, entry: Entry, result: str) -> None:
+        at_once(self._unit.keep(entry, result))
+
+    def release(self, entries: Sequence[Entry]) -> None:
+        at_once(self._unit.release(entries))
+
+
 class _Base:
-    def __init__(self, lease_seconds: float, retention_hours: float, prefix: str) -> None:
+    def __init__(self, client: object, lease_seconds: float, retention_hours: float, prefix: str) -> None:
         owner = type(self).__name__
         check_number(owner, "lease_seconds", lease_seconds, 0.001, 86_400)
         check_number(owner, "retention_hours", retention_hours, 0.000_001)
         if not isinstance(prefix, str) or not prefix:
             raise InvalidArgument(f"{owner}: prefix has to be a text, not {shown(prefix)}")
+        self.client: Any = client
         self.retention_hours = retention_hours
         self.lease_ms = max(int(lease_seconds * 1000), 1)
         self.retention_ms = max(int(retention_hours * 3_600_000), 1)
@@ -151,15 +175,16 @@ class _Base:
         """The name of an entry in Redis."""
         return self._prefix + entry.id
 
-    @contextlib.contextmanager
-    def _translating(self) -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def _unit(self, of: Of) -> AsyncIterator[_Unit]:
+        unit = _Unit(self, of)
         try:
-            yield
-        except (redis.RedisError, OSError) as error:
-            raise StoreUnavailable(
-                f"Redis cannot be reached, or refuses: {type(error).__name__}: {error}; messages wait in the "
-                "consumer until it does not"
-            ) from error
+            yield unit
+        except BaseException:
+            with contextlib.suppress(StoreUnavailable):  # then the lease ends by itself
+                await unit.release()
+            raise
+        await unit.finish()
 
 
 class RedisStore(_Base):
@@ -180,25 +205,13 @@ class RedisStore(_Base):
     ) -> None:
         if not isinstance(client, redis.Redis):
             raise InvalidArgument(f"RedisStore: client has to be a redis.Redis, not {shown(client)}")
-        super().__init__(lease_seconds, retention_hours, prefix)
-        self._client: Any = client
+        super().__init__(client, lease_seconds, retention_hours, prefix)
 
     @contextlib.contextmanager
-    def unit(self) -> Iterator[_Unit]:
+    def unit(self) -> Iterator[_PlainUnit]:
         """Leases: consumed at the end of the block, released if it raises."""
-        unit = _Unit(self, _Claims(self))
-        try:
-            yield unit
-        except BaseException:
-            with contextlib.suppress(StoreUnavailable):  # then the lease ends by itself
-                unit.release(None)
-            raise
-        with self._translating():
-            unit.claims.check([self.run(FINISH, *one) for one in unit.claims.to_finish()])
-
-    def run(self, script: str, name: str, *arguments: object) -> object:
-        """The result of a script for one key."""
-        return self._client.eval(script, 1, name, *arguments)
+        with plain(self._unit(given)) as unit:
+            yield _PlainUnit(unit)
 
     def purge(self, now_ms: int) -> Literal[0]:
         """Do nothing: Redis ends keys by itself."""
@@ -206,27 +219,6 @@ class RedisStore(_Base):
 
     def count(self) -> None:
         """Give None: Redis does not count the keys of one prefix."""
-
-
-class _Unit:
-    arguments: tuple[Any, ...] = ()
-
-    def __init__(self, store: RedisStore, claims: _Claims) -> None:
-        self._store = store
-        self.claims = claims
-        self.keep = claims.keep
-
-    def claim(self, entries: Sequence[Entry]) -> list[Claim]:
-        with self._store._translating():
-            return [
-                self.claims.answered(entry, self._store.run(CLAIM, *self.claims.to_claim(entry)))
-                for entry in entries
-            ]
-
-    def release(self, entries: Sequence[Entry] | None) -> None:
-        with self._store._translating():
-            for one in self.claims.to_release(entries):
-                self._store.run(RELEASE, *one)
 
 
 class AsyncRedisStore(_Base):
@@ -244,26 +236,11 @@ class AsyncRedisStore(_Base):
             raise InvalidArgument(
                 f"AsyncRedisStore: client has to be a redis.asyncio.Redis, not {shown(client)}"
             )
-        super().__init__(lease_seconds, retention_hours, prefix)
-        self._client: Any = client
+        super().__init__(client, lease_seconds, retention_hours, prefix)
 
-    @contextlib.asynccontextmanager
-    async def async_unit(self) -> AsyncIterator[_AsyncUnit]:
+    def async_unit(self) -> AbstractAsyncContextManager[_Unit]:
         """Leases: consumed at the end of the block, released if it raises."""
-        unit = _AsyncUnit(self, _Claims(self))
-        try:
-            yield unit
-        except BaseException:
-            with contextlib.suppress(StoreUnavailable):  # then the lease ends by itself
-                await unit.release(None)
-            raise
-        with self._translating():
-            unit.claims.check([await self.run(FINISH, *one) for one in unit.claims.to_finish()])
-
-    async def run(self, script: str, name: str, *arguments: object) -> object:
-        """The result of a script for one key."""
-        found: object = await self._client.eval(script, 1, name, *arguments)
-        return found
+        return self._unit(awaited)
 
     async def async_purge(self, now_ms: int) -> Literal[0]:
         """Do nothing: Redis ends keys by itself."""
@@ -271,26 +248,3 @@ class AsyncRedisStore(_Base):
 
     async def async_count(self) -> None:
         """Give None: Redis does not count the keys of one prefix."""
-
-
-class _AsyncUnit:
-    arguments: tuple[Any, ...] = ()
-
-    def __init__(self, store: AsyncRedisStore, claims: _Claims) -> None:
-        self._store = store
-        self.claims = claims
-
-    async def keep(self, entry: Entry, result: str) -> None:
-        self.claims.keep(entry, result)
-
-    async def claim(self, entries: Sequence[Entry]) -> list[Claim]:
-        with self._store._translating():
-            return [
-                self.claims.answered(entry, await self._store.run(CLAIM, *self.claims.to_claim(entry)))
-                for entry in entries
-            ]
-
-    async def release(self, entries: Sequence[Entry] | None) -> None:
-        with self._store._translating():
-            for one in self.claims.to_release(entries):
-                await self._store.run(RELEASE, *one)
