@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import InitVar, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -113,28 +114,24 @@ class Syncer:
         self._thread.shutdown()
 
 
+@dataclass(eq=False)
 class Engine:
     """The work on one open store."""
 
-    def __init__(
-        self,
-        settings: DelaySettings,
-        store: DelayStore,
-        targets: dict[str, Cluster],
-        clocks: Callable[[], tuple[int, int]] = read_clocks,
-        lease: Lease | None = None,
-    ) -> None:
-        self.settings = settings
-        self.store = store
-        self.lanes = Lanes(store, settings.rates)
-        self.intake = Intake(store, self.lanes, settings.known)
-        self.delivery = Delivery(store, self.lanes, settings.known)
-        self.syncer = Syncer(store)
+    settings: DelaySettings
+    store: DelayStore
+    _targets: dict[str, Cluster]
+    _clocks: Callable[[], tuple[int, int]] = read_clocks
+    lease: InitVar[Lease | None] = None
+
+    def __post_init__(self, lease: Lease | None) -> None:
+        self.lanes = Lanes(self.store, self.settings.rates)
+        self.intake = Intake(self.store, self.lanes, self.settings.known)
+        self.delivery = Delivery(self.store, self.lanes, self.settings.known)
+        self.syncer = Syncer(self.store)
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Has the error that ends the engine."""
-        self._targets = targets
-        self._clocks = clocks
-        self._clock = NeverEarly(*clocks())
+        self._clock = NeverEarly(*self._clocks())
         self._work = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ssl as tls
 from collections.abc import Callable
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from orbitmq.net.address import parse_address
@@ -29,6 +30,7 @@ SILENT_SECONDS = 2.5
 """A connection is given up where a call timed out and nothing came for so long."""
 
 
+@dataclass(eq=False)
 class ConnectionPool:
     """Calls to any address: `await pool.call("127.0.0.1:9876", GetRouteinfoByTopic(...))`.
 
@@ -36,22 +38,16 @@ class ConnectionPool:
     `credentials` requests are signed. After `close` nothing reconnects.
     """
 
-    def __init__(
-        self,
-        on_requests: Callable[[Connection, list[Command]], None] | None = None,
-        *,
-        connect_timeout_ms: int = 3000,
-        ssl: tls.SSLContext | None = None,
-        credentials: Credentials | None = None,
-        on_lost: Callable[[str], None] | None = None,
-        on_open: Callable[[str], None] | None = None,
-    ) -> None:
+    on_requests: InitVar[Callable[[Connection, list[Command]], None] | None] = None
+    _: KW_ONLY
+    connect_timeout_ms: int = 3000
+    ssl: tls.SSLContext | None = None
+    credentials: Credentials | None = None
+    on_lost: Callable[[str], None] | None = None
+    on_open: Callable[[str], None] | None = None
+
+    def __post_init__(self, on_requests: Callable[[Connection, list[Command]], None] | None) -> None:
         self._on_requests = on_requests or _ignore
-        self._on_lost = on_lost
-        self._on_open = on_open
-        self._connect_timeout_ms = connect_timeout_ms
-        self._ssl = ssl
-        self._credentials = credentials
         self._connections: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
         self._closed = False
@@ -82,25 +78,25 @@ class ConnectionPool:
         def lost(connection: Connection) -> None:
             if self._connections.get(address) is connection:
                 del self._connections[address]
-                if self._on_lost is not None and not self._closed:
-                    self._on_lost(address)
+                if self.on_lost is not None and not self._closed:
+                    self.on_lost(address)
 
         try:
-            async with asyncio.timeout(self._connect_timeout_ms / 1000):
+            async with asyncio.timeout(self.connect_timeout_ms / 1000):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self._on_requests, lost), host, port, ssl=self._ssl
+                    lambda: Connection(self._on_requests, lost), host, port, ssl=self.ssl
                 )
         except TimeoutError:
-            raise ConnectFailed(address, f"no answer within {self._connect_timeout_ms} ms") from None
+            raise ConnectFailed(address, f"no answer within {self.connect_timeout_ms} ms") from None
         except OSError as error:
-            raise ConnectFailed(address, why_not_connected(error, is_tls=self._ssl is not None)) from None
-        connection.credentials = self._credentials
+            raise ConnectFailed(address, why_not_connected(error, is_tls=self.ssl is not None)) from None
+        connection.credentials = self.credentials
         if self._closed:
             connection.abort("pool closed")
             raise Closed("this pool of connections is closed")
         self._connections[address] = connection
-        if self._on_open is not None:
-            self._on_open(address)
+        if self.on_open is not None:
+            self.on_open(address)
         return connection
 
     async def call(self, address: str, request: Request[ReplyT], timeout_ms: float = 3000) -> ReplyT:

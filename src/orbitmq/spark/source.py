@@ -30,6 +30,7 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """The name for `format(...)`."""
         return "orbitmq"
 
     def schema(self) -> str | StructType:
@@ -71,6 +72,7 @@ class DefaultSource(DataSource):
         return batch_writer(_write_options(self.options, schema), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 -- Spark's name
+        """The writer of a stream to topics."""
         from orbitmq.spark.sink.writer import stream_writer
 
         return stream_writer(_write_options(self.options, schema), schema, overwrite)

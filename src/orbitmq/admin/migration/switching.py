@@ -10,7 +10,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 
 from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.brokers import update_broker_config
@@ -55,29 +55,23 @@ class Timeouts:
     serve: float = 120.0
 
 
+@dataclass(eq=False)
 class Switch:
     """One switch. `say(line)` prints each step; `stop_master` and `start_master`, where given, run the user's
     commands. `confirm(question)` asks the operator; without it nobody can confirm anything.
     """
 
-    def __init__(
-        self,
-        admin: Admin,
-        journal: MigrationJournal,
-        say: Callable[[str], None],
-        *,
-        timeouts: Timeouts,
-        stop_master: Callable[[], Awaitable[None]] | None = None,
-        start_master: Callable[[], Awaitable[None]] | None = None,
-        confirm: Confirm | None = None,
-    ) -> None:
-        self._admin = admin
-        self._journal = journal
-        self._say = say
-        self._timeouts = timeouts
-        self._stop_master = stop_master
-        self._start_master = start_master
-        self._old_master = OldMaster(admin, confirm)
+    _admin: Admin
+    _journal: MigrationJournal
+    _say: Callable[[str], None]
+    _: KW_ONLY
+    timeouts: Timeouts
+    stop_master: Callable[[], Awaitable[None]] | None = None
+    start_master: Callable[[], Awaitable[None]] | None = None
+    confirm: InitVar[Confirm | None] = None
+
+    def __post_init__(self, confirm: Confirm | None) -> None:
+        self._old_master = OldMaster(self._admin, confirm)
 
     async def run(self, group: str, to: str) -> SwitchRecord:
         """Does what is left to do. Raises Stopped, BadJournal, NetError, BrokerRefused."""
@@ -158,14 +152,12 @@ class Switch:
         if not others:
             self._say("no other group takes messages: producers wait, or fail, until the switch is done")
             return
-        self._say(
-            f"clients turn to {', '.join(one.name for one in others)} within {self._timeouts.drain:g} s"
-        )
-        await asyncio.sleep(self._timeouts.drain)
+        self._say(f"clients turn to {', '.join(one.name for one in others)} within {self.timeouts.drain:g} s")
+        await asyncio.sleep(self.timeouts.drain)
 
     async def _near(self, record: SwitchRecord) -> None:
         """The slave has nearly all while the master still serves: what is left takes seconds, not minutes."""
-        deadline = time.monotonic() + self._timeouts.level
+        deadline = time.monotonic() + self.timeouts.level
         while True:
             master, target = await self._both(record)
             lacking = await topics_of(self._admin, record.master) - await topics_of(
@@ -177,7 +169,7 @@ class Switch:
             if time.monotonic() > deadline:
                 raise Stopped(
                     f"{record.target} lacks {gap:,} bytes and {len(lacking):,} topics after "
-                    f"{self._timeouts.level:g} s: look at its log. Nothing was changed"
+                    f"{self.timeouts.level:g} s: look at its log. Nothing was changed"
                 )
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -188,14 +180,14 @@ class Switch:
 
     async def _level(self, record: SwitchRecord) -> None:
         """The slave gets the rest of the log, and the offsets."""
-        deadline = time.monotonic() + self._timeouts.level
+        deadline = time.monotonic() + self.timeouts.level
         level = 0
         while level < LEVEL_LOOKS:
             master, target = await self._both(record)
             why = await lag_of(self._admin, master, target)
             if why and time.monotonic() > deadline:
                 raise Stopped(
-                    f"{record.target} is not level after {self._timeouts.level:g} s: {why}. Run the "
+                    f"{record.target} is not level after {self.timeouts.level:g} s: {why}. Run the "
                     "command again to wait on, or with --undo to let the master take messages again"
                 )
             level = 0 if why else level + 1
@@ -223,15 +215,15 @@ class Switch:
 
     async def _await_stop(self, record: SwitchRecord) -> None:
         """The master is stopped, by the user's command or by hand."""
-        deadline = time.monotonic() + self._timeouts.stop
+        deadline = time.monotonic() + self.timeouts.stop
         look = self._old_master.look
-        if self._stop_master is not None and await look(record.master, math.inf) is not Reach.REFUSED:
-            await self._stop_master()
+        if self.stop_master is not None and await look(record.master, math.inf) is not Reach.REFUSED:
+            await self.stop_master()
         was_noted = False
         while await look(record.master, deadline) is not Reach.REFUSED:
             if time.monotonic() > deadline:
                 raise Stopped(
-                    f"{record.master} still answers after {self._timeouts.stop:g} s. Stop it and run this "
+                    f"{record.master} still answers after {self.timeouts.stop:g} s. Stop it and run this "
                     "again, or give --undo to let it take messages again"
                 )
             if not was_noted:
@@ -265,8 +257,8 @@ class Switch:
             if target.options.get("brokerRole") != role:
                 await update_broker_config(self._admin, record.target, {"brokerRole": role})
             self._say(f"{record.target} is {role}")
-        elif self._start_master is not None:
-            await self._start_master()
+        elif self.start_master is not None:
+            await self.start_master()
         else:
             self._say(
                 f"start the broker of {record.target} again now, with brokerRole={record.broker_role} and "
@@ -275,7 +267,7 @@ class Switch:
         await self._wait_until_master(record)
 
     async def _wait_until_master(self, record: SwitchRecord) -> None:
-        limit = self._timeouts.serve if record.to == ORBITMQ else self._timeouts.stop
+        limit = self.timeouts.serve if record.to == ORBITMQ else self.timeouts.stop
         deadline = time.monotonic() + limit
         while True:
             addresses = [self._master_in(info, record.group) for info in await self._clusters()]
@@ -328,7 +320,7 @@ class Switch:
 
     async def _write_again(self, record: SwitchRecord) -> None:
         """Routes have their permissions again. A broker's next registration may bring them by itself."""
-        deadline = time.monotonic() + self._timeouts.serve
+        deadline = time.monotonic() + self.timeouts.serve
         tried = False
         while True:
             differing = {

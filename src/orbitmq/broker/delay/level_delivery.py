@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 
 from orbitmq.broker.delay.delay_cy import copy_due
 from orbitmq.broker.delay.delivered_messages import (
@@ -77,6 +77,7 @@ class _Put:
     """Number of messages that were stored before the first one that was not."""
 
 
+@dataclass(eq=False)
 class DelayDelivery:
     """Moves due messages from the waiting queues to their own topics.
 
@@ -89,15 +90,13 @@ class DelayDelivery:
     FILE = "delayOffset.json"
     NAME = "delay"
 
-    def __init__(
-        self,
-        levels: DelayLevels,
-        store: MessageStore,
-        dirty_tables: DirtyTables,
-        now: int,
-        updates_per_version: int = UPDATES_PER_VERSION,
-    ) -> None:
-        self.levels = levels
+    levels: DelayLevels
+    _store: MessageStore
+    _dirty_tables: DirtyTables
+    now: InitVar[int]
+    _updates_per_version: int = UPDATES_PER_VERSION
+
+    def __post_init__(self, now: int) -> None:
         self.positions: dict[int, int] = {}
         self.version = DataVersion(timestamp=now)
         self.is_held = False
@@ -111,8 +110,6 @@ class DelayDelivery:
         self.undelivered = Undelivered()
         self.destinations = Destinations()
         self.passed = PassedOver()
-        self._store = store
-        self._dirty_tables = dirty_tables
         self._saved_to: int | None = None
         self._savable = LevelProgress(0, 0, {})
         self._progress: LevelProgress | None = None
@@ -129,7 +126,6 @@ class DelayDelivery:
         self._known_to_ms = 0
         """When the last of them was delivered; the machine's clock may have been set back since."""
         self._updates = 0
-        self._updates_per_version = updates_per_version
 
     def stop(self) -> None:
         """Ends deliveries; `start` goes on from what is saved, or was followed meanwhile."""

@@ -8,7 +8,7 @@ of what the group did not acknowledge in time. A pop stores a check point in the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from orbitmq.broker.copied_properties import NoRoom, copied_properties
 from orbitmq.broker.metadata.deletions import Deletions
@@ -100,31 +100,22 @@ class Dice:
         return (self._state >> 8) % sides
 
 
+@dataclass(eq=False)
 class Pops:
     """Pops of one broker. Belongs to the loop: a queue is never read for two pops at a time."""
 
-    def __init__(
-        self,
-        identity: BrokerIdentity,
-        settings: PopOptions,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: OffsetTable,
-        order: OrderTable,
-        in_flight: InFlight,
-        points: CheckPoints,
-        store: MessageStore,
-        seed: int,
-    ) -> None:
-        self._identity = identity
-        self._settings = settings
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._order = order
-        self._in_flight = in_flight
-        self._points = points
-        self._store = store
+    _identity: BrokerIdentity
+    _settings: PopOptions
+    _topics: TopicTable
+    _groups: GroupTable
+    _offsets: OffsetTable
+    _order: OrderTable
+    _in_flight: InFlight
+    _points: CheckPoints
+    _store: MessageStore
+    seed: InitVar[int]
+
+    def __post_init__(self, seed: int) -> None:
         self._dice = Dice(seed)
         self._revive_turn = 0
         self.deletions: Deletions | None = None

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from orbitmq.broker.copied_properties import NoRoom
@@ -96,22 +96,22 @@ class _Reached:
     op_offset: int
 
 
+@dataclass(eq=False)
 class Transactions:
     """The half messages of one broker. `load` (of `TransactionLoading`) comes first, once."""
 
     FILE = "transactionMetrics"
     NAME = "transactions"
 
-    def __init__(
-        self,
-        identity: BrokerIdentity,
-        settings: TransactionOptions,
-        store: MessageStore,
-        offsets: OffsetTable,
-        stats: BrokerStats,
-        dirty_tables: DirtyTables,
-        now: int,
-    ) -> None:
+    _identity: BrokerIdentity
+    _settings: TransactionOptions
+    _store: MessageStore
+    _offsets: OffsetTable
+    _stats: BrokerStats
+    _dirty_tables: DirtyTables
+    now: InitVar[int]
+
+    def __post_init__(self, now: int) -> None:
         self.window = HalfWindow()
         self.ops = OpWindow()
         self.newest: dict[int, int] = {}
@@ -121,12 +121,6 @@ class Transactions:
         """No decision about half messages before this queue offset is taken: a slave may have moved them."""
         self.deletions: Deletions | None = None
         self._deletions_seen = 0
-        self._identity = identity
-        self._settings = settings
-        self._store = store
-        self._offsets = offsets
-        self._stats = stats
-        self._dirty_tables = dirty_tables
         self._recent: dict[int, int] = {}
         """Physical offset -> queue offset of half messages that are open, not copied, and of the usual form.
         The oldest are forgotten beyond `MOST_RECENT`."""

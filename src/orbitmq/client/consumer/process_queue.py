@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Iterable
+from dataclasses import InitVar, dataclass, field
 
 from orbitmq.client.consumer.offsets import QueueProgress
 from orbitmq.client.core.message import ReceivedMessage
@@ -17,42 +18,32 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.running import ProcessQueueInfo
 
 
+@dataclass(slots=True, eq=False)
 class ProcessQueue:
     """Messages that are held of one queue."""
 
-    __slots__ = (
-        "_heads",
-        "_messages",
-        "dropped",
-        "last_consume_ms",
-        "last_lock_ms",
-        "last_pull_ms",
-        "locked",
-        "max_offset",
-        "progress",
-        "queue",
-        "room",
-        "size_bytes",
-    )
+    queue: MessageQueue
+    now_ms: InitVar[int]
+    progress: QueueProgress
+    """The offset up to which the queue is done, as it is committed to the broker."""
+    dropped: bool = False
+    """The queue is another's now: nothing of it is handled or committed any more."""
+    room: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set whenever there may be more room than before."""
+    size_bytes: int = 0
+    """Bodies held, in bytes."""
+    max_offset: int = -1
+    """The last queue offset that was ever held."""
+    locked: bool = False
+    last_lock_ms: int = 0
+    last_pull_ms: int = 0
+    last_consume_ms: int = 0
+    _messages: dict[int, ReceivedMessage] = field(default_factory=dict)
+    _heads: list[int] = field(default_factory=list)
+    """A heap of queue offsets, finished ones included until they surface."""
 
-    def __init__(self, queue: MessageQueue, now_ms: int, progress: QueueProgress) -> None:
-        self.queue = queue
-        self.progress = progress
-        """The offset up to which the queue is done, as it is committed to the broker."""
-        self.dropped = False
-        """The queue is another's now: nothing of it is handled or committed any more."""
-        self.room = asyncio.Event()
-        """Set whenever there may be more room than before."""
-        self.size_bytes = 0
-        """Bodies held, in bytes."""
-        self.max_offset = -1
-        """The last queue offset that was ever held."""
-        self.locked = False
-        self.last_lock_ms = 0
-        self.last_pull_ms = now_ms
-        self.last_consume_ms = now_ms
-        self._messages: dict[int, ReceivedMessage] = {}
-        self._heads: list[int] = []  # a heap of queue offsets, finished ones included until they surface
+    def __post_init__(self, now_ms: int) -> None:
+        self.last_pull_ms = self.last_consume_ms = now_ms
 
     def __len__(self) -> int:
         return len(self._messages)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TypeAlias
 
 from orbitmq.client.core.message import Message, SendResult
@@ -33,31 +34,24 @@ Through: TypeAlias = Callable[[SendOn], Awaitable[list[SendResult]]]
 """The middleware around one send: given what sends at last, the results."""
 
 
+@dataclass(eq=False)
 class Submitter:
     """Messages that `submit` gave to one producer."""
 
-    def __init__(
-        self,
-        sender: Sender,
-        courier: Courier,
-        preparation: Preparation,
-        now_ms: Callable[[], int],
-        trace: Traced | None,
-        *,
-        max_messages: int,
-        max_bytes: int,
-        batch_size: int,
-        batch_bytes: int,
-    ) -> None:
-        self._sender = sender
-        self._courier = courier
-        self._preparation = preparation
-        self._now_ms = now_ms
-        self._trace = trace
+    _sender: Sender
+    _courier: Courier
+    _preparation: Preparation
+    _now_ms: Callable[[], int]
+    _trace: Traced | None
+    _: KW_ONLY
+    max_messages: InitVar[int]
+    max_bytes: InitVar[int]
+    batch_size: int
+    batch_bytes: int
+
+    def __post_init__(self, max_messages: int, max_bytes: int) -> None:
         self._room = InFlight(max_messages, max_bytes)
-        self.batch_size = batch_size
-        self.batch_bytes = batch_bytes
-        self._new_id = preparation.new_id
+        self._new_id = self._preparation.new_id
         self._of_queue: dict[tuple[str, MessageQueue], _QueueSender] = {}
         self._of_any_queue: dict[str, _SendersInTurn] = {}
         """By topic, for messages that may go to any of its queues."""

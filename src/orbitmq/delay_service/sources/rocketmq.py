@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
 
 from orbitmq.admin import Admin
 from orbitmq.client import MessageQueue, PullConsumer, ReceivedMessage, TopicNotFound
@@ -32,31 +33,25 @@ MAKE_TRIES, MAKE_SECONDS = 20, 0.1
 """Looks for a topic that was made, until the name servers know it."""
 
 
+@dataclass(eq=False)
 class RocketSource:
     """Reads all queues of a topic for as long as it runs."""
 
-    def __init__(
-        self,
-        cluster: ClusterAt,
-        topic: str,
-        form: str,
-        taker: Taker,
-        *,
-        queues: int,
-        make_topic: bool,
-        group: str = GROUP,
-    ) -> None:
-        self._cluster = cluster
-        self._topic = topic
-        self._taker = taker
+    _cluster: ClusterAt
+    _topic: str
+    form: InitVar[str]
+    _taker: Taker
+    _: KW_ONLY
+    queues: int
+    make_topic: bool
+    group: str = GROUP
+
+    def __post_init__(self, form: str) -> None:
         self._read: Callable[[ReceivedMessage], SourceMessage] = read_ddmq if form == DDMQ else read_native
-        self._queues = queues
-        self._make_topic = make_topic
-        self._group = group
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
         self._problems: dict[MessageQueue | None, str] = {}
         """Queues that cannot be read; under None the cluster or topic that cannot be found."""
-        self.state = SourceState(f"{cluster.name}/{topic}")
+        self.state = SourceState(f"{self._cluster.name}/{self._topic}")
 
     async def run(self) -> None:
         """Reads until it is cancelled."""
@@ -64,7 +59,7 @@ class RocketSource:
         while True:
             try:
                 async with PullConsumer(
-                    self._group,
+                    self.group,
                     self._cluster.addresses,
                     instance_name="delay",
                     **self._cluster.access.options,
@@ -105,10 +100,10 @@ class RocketSource:
             try:
                 found = await consumer.queues(self._topic)
             except TopicNotFound:
-                if not self._make_topic or tries == MAKE_TRIES:
+                if not self.make_topic or tries == MAKE_TRIES:
                     raise
                 if not tries:
-                    await ensure_topics(self._cluster, [self._topic], self._queues)
+                    await ensure_topics(self._cluster, [self._topic], self.queues)
                 tries += 1
                 await asyncio.sleep(MAKE_SECONDS)
                 continue

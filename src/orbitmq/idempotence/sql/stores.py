@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from orbitmq.client import InvalidArgument
 from orbitmq.client.core.checking import check_number, shown
-from orbitmq.idempotence.both_forms import Of, at_once, awaited, given
+from orbitmq.idempotence.both_forms import Of, at_once, awaited, given, plain
 from orbitmq.idempotence.contract import DEFAULT_RETENTION_HOURS, PURGE_BATCH, AsyncOf, Claim
 from orbitmq.idempotence.keys import Entry
 from orbitmq.idempotence.rows import TABLE
@@ -34,11 +34,12 @@ def _now_ms() -> int:
 
 
 class _Base:
-    def __init__(self, table: str, schema: str | None, retention_hours: float) -> None:
+    def __init__(self, bind: object, table: str, schema: str | None, retention_hours: float) -> None:
         check_number(type(self).__name__, "retention_hours", retention_hours, 0)
         for part, name in (("table", table), ("schema", schema)):
             if name is not None and not (isinstance(name, str) and name):
                 raise InvalidArgument(f"{type(self).__name__}: {part} has to be a name, not {shown(name)}")
+        self._bind: Any = bind
         self.retention_hours = retention_hours
         self.table: Table = handled_messages(MetaData(), table, schema)
         """The table, in a MetaData of its own."""
@@ -63,6 +64,34 @@ class _Base:
                 raise
             raise known from error
 
+    @contextlib.asynccontextmanager
+    async def _transaction(self, of: Of) -> AsyncIterator[tuple[Any, Any]]:
+        """A transaction of the block: the session or connection that handlers get, and the connection."""
+        async with contextlib.AsyncExitStack() as opened:
+            with self._translating():
+                makes_sessions = isinstance(self._bind, sessionmaker | async_sessionmaker)
+                target = self._bind() if makes_sessions else self._bind.connect()
+                if isinstance(target, AsyncSession | AsyncConnection):
+                    await opened.enter_async_context(target)
+                else:
+                    opened.enter_context(target)
+                await of(target.begin())
+                connection = await of(target.connection()) if makes_sessions else target
+            guard = TransactionGuard(getattr(connection, "sync_connection", None) or connection)
+            try:
+                yield target, connection
+                if makes_sessions:
+                    await of(target.flush())  # the handler's writes: their errors are the handler's
+                guard.check()
+            except BaseException:
+                guard.lift()
+                with contextlib.suppress(Exception):  # the connection may be gone: nothing was committed
+                    await of(target.rollback())
+                raise
+            with self._translating():
+                guard.lift()
+                await of(target.commit())
+
     def _claim(self, connection: Connection, entries: Sequence[Entry]) -> list[Claim]:
         with self._translating():
             return self._statements.claim(connection, entries, _now_ms())
@@ -80,6 +109,8 @@ class SqlAlchemyStore(_Base):
     week). Raises InvalidArgument.
     """
 
+    _bind: Engine | sessionmaker[Session]
+
     def __init__(
         self,
         bind: Engine | sessionmaker[Session],
@@ -93,32 +124,13 @@ class SqlAlchemyStore(_Base):
                 f"SqlAlchemyStore: bind has to be an Engine or a sessionmaker, not {shown(bind)}; "
                 "for async engines there is AsyncSqlAlchemyStore"
             )
-        super().__init__(table, schema, retention_hours)
-        self._bind = bind
+        super().__init__(bind, table, schema, retention_hours)
 
     @contextlib.contextmanager
     def unit(self) -> Iterator[_Unit]:
         """A transaction."""
-        with contextlib.ExitStack() as opened:
-            with self._translating():
-                target = self._bind() if isinstance(self._bind, sessionmaker) else self._bind.connect()
-                opened.enter_context(target)
-                target.begin()
-                connection = target.connection() if isinstance(target, Session) else target
-            guard = TransactionGuard(connection)
-            try:
-                yield _Unit(self, target, connection)
-                if isinstance(target, Session):
-                    target.flush()  # the handler's writes: their errors are the handler's
-                guard.check()
-            except BaseException:
-                guard.lift()
-                with contextlib.suppress(Exception):  # the connection may be gone: nothing was committed
-                    target.rollback()
-                raise
-            with self._translating():
-                guard.lift()
-                target.commit()
+        with plain(self._transaction(given)) as (target, connection):
+            yield _Unit(self, target, connection)
 
     def claim_in(self, transaction: Session | Connection, entries: Sequence[Entry]) -> list[Claim]:
         """Claim entries in a transaction of the caller's: see `Once.claim`."""
@@ -170,6 +182,8 @@ class AsyncSqlAlchemyStore(_Base):
     `AsyncSession` or an `AsyncConnection`.
     """
 
+    _bind: AsyncEngine | async_sessionmaker[AsyncSession]
+
     def __init__(
         self,
         bind: AsyncEngine | async_sessionmaker[AsyncSession],
@@ -183,38 +197,20 @@ class AsyncSqlAlchemyStore(_Base):
                 "AsyncSqlAlchemyStore: bind has to be an AsyncEngine or an async_sessionmaker, "
                 f"not {shown(bind)}; for plain engines there is SqlAlchemyStore"
             )
-        super().__init__(table, schema, retention_hours)
-        self._bind = bind
+        super().__init__(bind, table, schema, retention_hours)
 
     @contextlib.asynccontextmanager
     async def async_unit(self) -> AsyncIterator[AsyncOf]:
         """A transaction."""
-        async with contextlib.AsyncExitStack() as opened:
-            with self._translating():
-                target = self._bind() if isinstance(self._bind, async_sessionmaker) else self._bind.connect()
-                await opened.enter_async_context(target)
-                await target.begin()
-                connection = await target.connection() if isinstance(target, AsyncSession) else target
+        async with self._transaction(awaited) as (target, connection):
             sync_connection = connection.sync_connection
             assert sync_connection is not None
-            guard = TransactionGuard(sync_connection)
-            try:
 
-                def run(work: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
-                    return connection.run_sync(lambda _: work(*arguments))
+            def run(work: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
+                made: Awaitable[Any] = connection.run_sync(lambda _: work(*arguments))
+                return made
 
-                yield AsyncOf(_Unit(self, target, sync_connection), run)
-                if isinstance(target, AsyncSession):
-                    await target.flush()  # the handler's writes: their errors are the handler's
-                guard.check()
-            except BaseException:
-                guard.lift()
-                with contextlib.suppress(Exception):  # the connection may be gone: nothing was committed
-                    await target.rollback()
-                raise
-            with self._translating():
-                guard.lift()
-                await target.commit()
+            yield AsyncOf(_Unit(self, target, sync_connection), run)
 
     async def async_claim_in(
         self, transaction: AsyncSession | AsyncConnection, entries: Sequence[Entry]

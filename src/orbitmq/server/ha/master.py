@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import cast
 
 from orbitmq.broker.ha.sign_in import MasterSignIn, SignInRefused
@@ -37,31 +38,24 @@ class TlsOnly:
         self.obtain = contexts.obtain
 
 
+@dataclass(eq=False)
 class HaServer:
     """Listens for slaves and sends them the log. `on_progress()` is called when one has acknowledged more;
     `make_link(address, now)` makes what is known of one. With `tls` nothing but TLS is taken, with
     `make_sign_in()` no slave that does not sign in.
     """
 
-    def __init__(
-        self,
-        settings: ReplicationOptions,
-        store: MessageStore,
-        links: Links,
-        now: Callable[[], int],
-        on_progress: Callable[[], None],
-        make_link: Callable[[str, int], SlaveLink] = SlaveLink,
-        *,
-        tls: Contexts | None = None,
-        make_sign_in: Callable[[], MasterSignIn] | None = None,
-    ) -> None:
-        self.settings = settings
-        self.store = store
-        self.links = links
-        self.now = now
-        self.on_progress = on_progress
-        self.make_link = make_link
-        self.make_sign_in = make_sign_in
+    settings: ReplicationOptions
+    store: MessageStore
+    links: Links
+    now: Callable[[], int]
+    on_progress: Callable[[], None]
+    make_link: Callable[[str, int], SlaveLink] = SlaveLink
+    _: KW_ONLY
+    tls: InitVar[Contexts | None] = None
+    make_sign_in: Callable[[], MasterSignIn] | None = None
+
+    def __post_init__(self, tls: Contexts | None) -> None:
         self._tls = None if tls is None else TlsOnly(tls)
         self.connections: list[_SlaveConnection] = []
         self._server: asyncio.AbstractServer | None = None

@@ -111,7 +111,7 @@ class BrokerTasks:
         yield PeriodicTask(
             "drop stretches of logical queues",
             STRETCHES_INTERVAL_MS,
-            lambda now: self._start(self._stretches.run()),
+            lambda now: self.start(self._stretches.run()),
         )
         yield PeriodicTask("pop timers", POP_INTERVAL_MS, self._run_pop_timers)
         yield PeriodicTask("scan lite events", settings.lite_event_check_interval, self._scan_lite)

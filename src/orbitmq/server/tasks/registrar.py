@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import KW_ONLY, InitVar, dataclass
 from ssl import SSLContext
 
 from orbitmq.broker.admin.topic_handlers import TEXTS_PER_TURN
@@ -28,34 +29,30 @@ log = logging.getLogger(__name__)
 FAREWELL_TIMEOUT_MS = 3_000
 
 
+@dataclass(eq=False)
 class Registrar:
     """Registers one broker with each of its name servers, none of which waits for another."""
 
-    def __init__(
-        self,
-        identity: BrokerIdentity,
-        settings: BrokerSettings,
-        topics: TopicTable,
-        role: RoleState,
-        addresses: list[str],
-        now: Callable[[], int],
-        *,
-        ssl: SSLContext | None = None,
-    ) -> None:
-        self._identity = identity
-        self._settings = settings
-        self._topics = topics
-        self._role = role
-        self._addresses = addresses
-        self._now = now
-        self._timeout_ms = settings.register_broker_timeout_mills
-        self._pool = ConnectionPool(ssl=ssl, credentials=own_credentials(settings))
-        self._names = NameServers(addresses, self._pool, self._timeout_ms)
+    _identity: BrokerIdentity
+    _settings: BrokerSettings
+    _topics: TopicTable
+    _role: RoleState
+    _addresses: list[str]
+    _now: Callable[[], int]
+    _: KW_ONLY
+    ssl: InitVar[SSLContext | None] = None
+
+    def __post_init__(self, ssl: SSLContext | None) -> None:
+        self._timeout_ms = self._settings.register_broker_timeout_mills
+        self._pool = ConnectionPool(ssl=ssl, credentials=own_credentials(self._settings))
+        self._names = NameServers(self._addresses, self._pool, self._timeout_ms)
         self._background = BackgroundTasks()
         self._stopped = False
         self._unreachable: set[str] = set()
         self._heartbeat_timeout_ms: int | None = (
-            settings.broker_not_active_timeout_millis if settings.enable_slave_acting_master else None
+            self._settings.broker_not_active_timeout_millis
+            if self._settings.enable_slave_acting_master
+            else None
         )
 
     async def register(self, *, force: bool = True) -> int:

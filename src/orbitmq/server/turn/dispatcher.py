@@ -10,6 +10,7 @@ import logging
 import math
 import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from orbitmq.handling.call import (
@@ -71,6 +72,7 @@ class Access(Protocol):
     def withdrawal(self, command: Command, peer: Peer) -> str | None: ...
 
 
+@dataclass(eq=False)
 class Dispatcher:
     """The turn of one server.
 
@@ -83,38 +85,26 @@ class Dispatcher:
     `access` is asked once more, after a change of users or rules, before a held call is answered.
     """
 
-    def __init__(
-        self,
-        requests: Mapping[int, type[Request[Any]]],
-        handlers: Mapping[int, BoundHandler],
-        *,
-        now: Callable[[], int],
-        waits: PendingReplies,
-        many: Mapping[int, ManyHandler] | None = None,
-        fast_paths: Sequence[FastPath] = (),
-        arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands,
-        after_turn: Callable[[int], None] = lambda now: None,
-        not_on_port: Callable[[int, int], bool] = lambda code, port: False,
-        max_age_ms: Callable[[int], float] = lambda code: math.inf,
-        access: Access | None = None,
-        latency: TurnLatency | None = None,
-    ) -> None:
-        self._requests = requests
-        self._handlers = handlers
+    _requests: Mapping[int, type[Request[Any]]]
+    _handlers: Mapping[int, BoundHandler]
+    _: KW_ONLY
+    now: Callable[[], int]
+    waits: PendingReplies
+    many: InitVar[Mapping[int, ManyHandler] | None] = None
+    fast_paths: Sequence[FastPath] = ()
+    arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands
+    after_turn: Callable[[int], None] = lambda now: None
+    not_on_port: Callable[[int, int], bool] = lambda code, port: False
+    max_age_ms: Callable[[int], float] = lambda code: math.inf
+    access: Access | None = None
+    latency: TurnLatency | None = None
+
+    def __post_init__(self, many: Mapping[int, ManyHandler] | None) -> None:
         self._many = dict(many or {})
-        self._fast_paths = fast_paths
         self._by_port: dict[
             int, list[tuple[tuple[bytes, ...], Callable[[bytes, Peer, int], HandledFrames | None], int]]
         ] = {}
         """By port, the fast paths that a read is offered to."""
-        self._arrange = arrange
-        self._now = now
-        self._waits = waits
-        self._after_turn = after_turn
-        self._not_on_port = not_on_port
-        self._max_age_ms = max_age_ms
-        self._access = access
-        self._latency = latency
         self.going_away = False
         """Set while the server stops: every request is refused, so that clients look elsewhere."""
 
@@ -125,7 +115,7 @@ class Dispatcher:
         fast_paths: Sequence[FastPath],
     ) -> None:
         """Has other handlers answer from the next read on."""
-        self._handlers, self._many, self._fast_paths = handlers, dict(many), fast_paths
+        self._handlers, self._many, self.fast_paths = handlers, dict(many), fast_paths
         self._by_port.clear()
 
     def on_frames(self, connection: Connection, data: bytes) -> int:
@@ -135,8 +125,8 @@ class Dispatcher:
         if fast_paths is None:
             fast_paths = [
                 (one.begins, one.handle, one.code)
-                for one in self._fast_paths
-                if not self._not_on_port(one.code, port)
+                for one in self.fast_paths
+                if not self.not_on_port(one.code, port)
             ]
             self._by_port[port] = fast_paths
         for one in fast_paths:
@@ -145,14 +135,14 @@ class Dispatcher:
                 break
         else:
             return 0
-        if self.going_away or self._waits.is_full(connection.id):
+        if self.going_away or self.waits.is_full(connection.id):
             return 0
         age_ms = connection.age_ms
-        if age_ms >= NOTICED_MS and age_ms > self._max_age_ms(one[2]):
+        if age_ms >= NOTICED_MS and age_ms > self.max_age_ms(one[2]):
             return 0
-        if self._latency is not None:
-            self._latency.turn_began()
-        now = self._now()
+        if self.latency is not None:
+            self.latency.turn_began()
+        now = self.now()
         try:
             handled = handle(data, connection.peer, now)
         except Exception:
@@ -162,29 +152,29 @@ class Dispatcher:
             return 0
         self._answer(connection, handled, data)
         if handled.concerns_others:
-            self._after_turn(now)
+            self.after_turn(now)
         return handled.end
 
     def _answer(self, connection: Connection, handled: HandledFrames, data: bytes) -> None:
-        began = 0.0 if self._latency is None else self._latency.began
+        began = 0.0 if self.latency is None else self.latency.began
         if handled.durable and handled.answered:
 
             def ended(outcome: Outcome) -> None:
                 late = outcome.timed_out
-                if self._latency is not None:
-                    self._latency.frames_answered(handled, handled.late_code if late else 0, began)
+                if self.latency is not None:
+                    self.latency.frames_answered(handled, handled.late_code if late else 0, began)
                 connection.send_frame(handled.late(handled.answers) if late else handled.answers)
 
             wait = Wait((Durable(handled.durable),), handled.deadline, lambda outcome, now: None)
-            self._waits.hold(connection.id, wait, ended, handled.answered)
+            self.waits.hold(connection.id, wait, ended, handled.answered)
             return
-        if self._latency is not None:
-            self._latency.frames_answered(handled, 0, began)
+        if self.latency is not None:
+            self.latency.frames_answered(handled, 0, began)
         if handled.answered:
             connection.send_frame(handled.answers)
         if not handled.results:
             return
-        if self._access is None:
+        if self.access is None:
             for command, result in handled.results:
                 self._answer_or_wait(connection, command, result)
             return
@@ -199,9 +189,9 @@ class Dispatcher:
 
     def on_requests(self, connection: Connection, commands: list[Command]) -> None:
         """Handles what one read brought."""
-        if self._latency is not None:
-            self._latency.turn_began()
-        now = self._now()
+        if self.latency is not None:
+            self.latency.turn_began()
+        now = self.now()
         age_ms = connection.age_ms
         if age_ms >= NOTICED_MS:
             commands = self._fresh(connection, commands, age_ms)
@@ -218,23 +208,23 @@ class Dispatcher:
             while i < n and commands[i].code == code:
                 i += 1
             if i < n and not is_arranged:
-                commands = [*commands[:first], *self._arrange(commands[first:])]
+                commands = [*commands[:first], *self.arrange(commands[first:])]
                 is_arranged = True
                 i = first
                 continue
             self._together(connection, many, commands if i - first == n else commands[first:i], now)
-        self._after_turn(now)
+        self.after_turn(now)
 
     def _fresh(self, connection: Connection, commands: list[Command], age_ms: float) -> list[Command]:
         """Refuses what has waited for too long; the rest."""
-        fresh = [command for command in commands if age_ms <= self._max_age_ms(command.code)]
+        fresh = [command for command in commands if age_ms <= self.max_age_ms(command.code)]
         if len(fresh) < len(commands):
             remark = (
                 "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
                 f"period in queue: {age_ms:.0f}ms, size of queue: {len(commands)}"
             )
             for command in commands:
-                if age_ms > self._max_age_ms(command.code):
+                if age_ms > self.max_age_ms(command.code):
                     self._fail(connection, command, Refused(ResponseCode.SYSTEM_BUSY, remark))
         return fresh
 
@@ -245,7 +235,7 @@ class Dispatcher:
                 code = ResponseCode.GO_AWAY if knows else ResponseCode.SERVICE_NOT_AVAILABLE
                 raise Refused(code, "the server is about to stop")
             handler = self._handlers.get(command.code)
-            if handler is None or self._not_on_port(command.code, connection.local_port):
+            if handler is None or self.not_on_port(command.code, connection.local_port):
                 raise Refused(
                     ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
                 )
@@ -293,12 +283,12 @@ class Dispatcher:
                 self._fail(connection, command, result)
             else:
                 self._answer_or_wait(connection, command, result)
-        if frames and self._latency is not None:
-            self._latency.together_answered(commands[0], frames)
+        if frames and self.latency is not None:
+            self.latency.together_answered(commands[0], frames)
 
     def _withdrawal(self, connection: Connection, commands: list[Command]) -> Withdrawal | None:
         """Tells whether requests that were let in would be refused by now."""
-        access = self._access
+        access = self.access
         if access is None:
             return None
         seen = access.changes
@@ -322,12 +312,12 @@ class Dispatcher:
         result: Result | bytes,
         withdrawal: Withdrawal | None = None,
     ) -> None:
-        if self._latency is not None:
+        if self.latency is not None:
             if isinstance(result, Wait):
-                self._latency.waits(result)
+                self.latency.waits(result)
             else:
                 code = 0 if result is None or isinstance(result, bytes) else int(result.code)
-                self._latency.answered(command, code)
+                self.latency.answered(command, code)
         if result is None:
             return
         if isinstance(result, bytes):
@@ -348,15 +338,15 @@ class Dispatcher:
                         if wait.abandon is not None:
                             wait.abandon()
                         raise refused
-                    following = wait.then(outcome, self._now())
+                    following = wait.then(outcome, self.now())
                 except Exception as error:
                     self._fail(connection, command, error)
                 else:
                     self._answer_or_wait(connection, command, following, withdrawal)
                 if goes_on:
-                    self._after_turn(self._now())
+                    self.after_turn(self.now())
 
-            self._waits.hold(connection.id, wait, ended, withdrawal=asked)
+            self.waits.hold(connection.id, wait, ended, withdrawal=asked)
         elif not command.flag & 2:
             connection.send(result.to_command(command.opaque))
 
@@ -368,7 +358,7 @@ class Dispatcher:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             code = int(ResponseCode.SYSTEM_ERROR)
             remark, extra = f"{type(error).__name__}: {error}, {frame.name}:{frame.lineno}", None
-        if self._latency is not None:
-            self._latency.answered(command, code)
+        if self.latency is not None:
+            self.latency.answered(command, code)
         if not command.flag & 2:
             connection.send(Command(code, command.opaque, FLAG_RESPONSE, extra, None, remark))

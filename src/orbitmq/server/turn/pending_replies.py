@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable, Container, Iterable
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -60,52 +61,27 @@ def ask_nobody(
     then(None, NoNameServer([]))
 
 
+@dataclass(slots=True, eq=False)
 class PendingReply:
     """One held call, or several that wait for the same."""
 
-    __slots__ = (
-        "abandon",
-        "answers",
-        "calls",
-        "complete",
-        "connection_id",
-        "error",
-        "is_poll",
-        "left",
-        "step",
-        "timer",
-        "value",
-        "wait",
-        "withdrawal",
-    )
-
-    def __init__(
-        self,
-        connection_id: int,
-        wait: Wait,
-        complete: Callable[[Outcome], None],
-        left: int,
-        calls: int,
-        withdrawal: Withdrawal | None,
-        is_poll: bool,
-    ) -> None:
-        self.connection_id = connection_id
-        self.wait = wait
-        self.complete = complete
-        self.calls = calls
-        self.left = left
-        """Conditions still open; 0 once completed."""
-        self.is_poll = is_poll
-        self.withdrawal = withdrawal
-        self.answers: dict[Answer, Command] = {}
-        self.value: object = None
-        self.error: Exception | None = None
-        self.abandon: Callable[[], None] | None = None
-        """Ends work beside the loop, while it is under way."""
-        self.timer: asyncio.TimerHandle | None = None
-        """The end of a short wait."""
-        self.step: dict[PendingReply, None] | None = None
-        """Those who end together, of a long one."""
+    connection_id: int
+    wait: Wait
+    complete: Callable[[Outcome], None]
+    left: int
+    """Conditions still open; 0 once completed."""
+    calls: int
+    withdrawal: Withdrawal | None
+    is_poll: bool
+    answers: dict[Answer, Command] = field(default_factory=dict)
+    value: object = None
+    error: Exception | None = None
+    abandon: Callable[[], None] | None = None
+    """Ends work beside the loop, while it is under way."""
+    timer: asyncio.TimerHandle | None = None
+    """The end of a short wait."""
+    step: dict[PendingReply, None] | None = None
+    """Those who end together, of a long one."""
 
 
 _POLLS = (DataAt, Signal)
@@ -139,6 +115,7 @@ class _Held(dict[PendingReply, None]):
             self.calls -= waiting.calls
 
 
+@dataclass(eq=False)
 class PendingReplies:
     """Every held call of one server, found by what it waits for.
 
@@ -148,22 +125,16 @@ class PendingReplies:
     threads, `ask_broker` asks the masters of other groups.
     """
 
-    def __init__(
-        self,
-        now: Callable[[], int],
-        ask: Callable[[Answer, int, Callable[[Command | None], None]], None],
-        warm: Callable[[Warm, Callable[[], None]], None],
-        max_polls: Callable[[], float] = lambda: math.inf,
-        off_loop: OffLoopRunner | None = None,
-        ask_broker: AskBroker = ask_nobody,
-    ) -> None:
-        self._now = now
-        self._ask = ask
-        self._warm = warm
-        self._max_polls = max_polls
+    _now: Callable[[], int]
+    _ask: Callable[[Answer, int, Callable[[Command | None], None]], None]
+    _warm: Callable[[Warm, Callable[[], None]], None]
+    _max_polls: Callable[[], float] = lambda: math.inf
+    off_loop: InitVar[OffLoopRunner | None] = None
+    _ask_broker: AskBroker = ask_nobody
+
+    def __post_init__(self, off_loop: OffLoopRunner | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._off_loop = off_loop or OffLoopRunner(None)
-        self._ask_broker = ask_broker
         self._working: dict[int, int] = {}
         """Number of pieces of work under way for a connection."""
         self._queued: dict[int, deque[tuple[PendingReply, OffLoop]]] = {}

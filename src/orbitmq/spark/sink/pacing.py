@@ -14,9 +14,9 @@ class Pace:
     `per_second` None: at once. The clock and the sleep are a test's to replace.
     """
 
-    _per_second: float | None
-    _clock: Callable[[], float] = time.monotonic
-    _sleep: Callable[[float], None] = time.sleep
+    per_second: float | None
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
 
     def __post_init__(self) -> None:
         self._free_at = 0.0
@@ -24,14 +24,14 @@ class Pace:
     @property
     def most_at_once(self) -> int | None:
         """Messages per request for an even rate: those of a tenth of a second."""
-        return None if self._per_second is None else max(1, int(self._per_second / 10))
+        return None if self.per_second is None else max(1, int(self.per_second / 10))
 
     def wait(self, messages: int) -> None:
         """Waits for the turn of so many messages."""
-        if self._per_second is None:
+        if self.per_second is None:
             return
-        now = self._clock()
+        now = self.clock()
         start = max(self._free_at, now)
-        self._free_at = start + messages / self._per_second
+        self._free_at = start + messages / self.per_second
         if start > now:
-            self._sleep(start - now)
+            self.sleep(start - now)

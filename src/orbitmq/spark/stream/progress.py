@@ -129,6 +129,7 @@ class ProgressListener(StreamingQueryListener):
         """Nothing new is done."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Closes connections."""
         self._writer.close()
 
 

@@ -6,6 +6,7 @@ times.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 
@@ -18,32 +19,21 @@ SAFETY_MS = 3000
 _FIELDS = Struct(">qqqqq")
 
 
+@dataclass(slots=True, eq=False)
 class Checkpoint:
     """The times of the file, changed in memory and brought to it by `save`."""
 
-    __slots__ = (
-        "_disk",
-        "_path",
-        "_saved",
-        "confirm_physical_offset",
-        "index_timestamp_ms",
-        "logics_timestamp_ms",
-        "master_flushed_offset",
-        "physical_timestamp_ms",
-    )
-
-    def __init__(self, disk: Disk, path: Path) -> None:
-        self._disk = disk
-        self._path = path
-        self.physical_timestamp_ms = 0
-        """physicMsgTimestamp: store time of the last record of the commit log that was flushed."""
-        self.logics_timestamp_ms = 0
-        """logicsMsgTimestamp: store time of the last record whose consume-queue unit was flushed."""
-        self.index_timestamp_ms = 0
-        """indexMsgTimestamp: end of the last index file that was flushed as a whole."""
-        self.master_flushed_offset = 0
-        self.confirm_physical_offset = 0
-        self._saved = b""
+    _disk: Disk
+    _path: Path
+    physical_timestamp_ms: int = 0
+    """physicMsgTimestamp: store time of the last record of the commit log that was flushed."""
+    logics_timestamp_ms: int = 0
+    """logicsMsgTimestamp: store time of the last record whose consume-queue unit was flushed."""
+    index_timestamp_ms: int = 0
+    """indexMsgTimestamp: end of the last index file that was flushed as a whole."""
+    master_flushed_offset: int = 0
+    confirm_physical_offset: int = 0
+    _saved: bytes = b""
 
     @classmethod
     def load(cls, disk: Disk, path: Path) -> Checkpoint:

@@ -8,6 +8,7 @@ either all of the log or the cut one, never a log with a hole.
 from __future__ import annotations
 
 import logging
+from dataclasses import InitVar, dataclass
 from pathlib import Path
 
 from orbitmq import failpoints
@@ -30,22 +31,18 @@ FILE_NAME = "truncation"
 """Name of the file in the data folder: the physical offset at which the log is to end, in digits."""
 
 
+@dataclass(eq=False)
 class Truncation:
     """Truncates an open store. Belongs to its owner."""
 
-    def __init__(
-        self,
-        options: StoreOptions,
-        structures: Structures,
-        timers: CurrentTimers,
-        raw: RawAppend,
-        acceptance: Acceptance,
-    ) -> None:
+    options: InitVar[StoreOptions]
+    _structures: Structures
+    _timers: CurrentTimers
+    _raw: RawAppend
+    _acceptance: Acceptance
+
+    def __post_init__(self, options: StoreOptions) -> None:
         self._root = options.root
-        self._structures = structures
-        self._timers = timers
-        self._raw = raw
-        self._acceptance = acceptance
         self._unfinished: int | None = None
         """The end of a truncation that failed on its way, for want of room for instance."""
 

@@ -11,6 +11,7 @@ import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from orbitmq.net.connection import Connection
@@ -70,47 +71,36 @@ def body_of(name: str) -> bytes:
     return name.encode() + b"|" * (1 + sum(name.encode()) * 7 % 900)
 
 
+@dataclass(eq=False)
 class Clients:
     """Senders, readers, poppers and deciders of one broker; `over` ends the sending, `finished` the rest.
 
     With a `suffix` of their own topics and groups are those of nobody before them on that broker.
     """
 
-    def __init__(
-        self,
-        address: str,
-        history: History,
-        now_ms: Callable[[], float],
-        chance: random.Random,
-        *,
-        levels_ms: Mapping[int, int],
-        kinds: tuple[str, ...] = tuple(TOPICS),
-        queues: int = 4,
-        pause_seconds: float = 0.02,
-        most_in_batch: int = 40,
-        credentials: Credentials | None = None,
-        quiet_seconds: float = 5.0,
-        hold_ms: int = 500,
-        broker_name: str = "broker-a",
-        suffix: str = "",
-    ) -> None:
-        self.address = address
-        self.history = history
-        self.now_ms = now_ms
-        self.chance = chance
-        self.kinds = kinds
-        self.queues = queues
-        self.levels_ms = dict(levels_ms)
-        self.pool = ConnectionPool(self._asked, credentials=credentials)
+    address: str
+    history: History
+    now_ms: Callable[[], float]
+    chance: random.Random
+    _: KW_ONLY
+    levels_ms: Mapping[int, int]
+    kinds: tuple[str, ...] = tuple(TOPICS)
+    queues: int = 4
+    pause_seconds: float = 0.02
+    most_in_batch: int = 40
+    credentials: Credentials | None = None
+    quiet_seconds: float = 5.0
+    hold_ms: int = 500
+    broker_name: str = "broker-a"
+    suffix: str = ""
+
+    def __post_init__(self) -> None:
+        suffix = self.suffix
+        self.pool = ConnectionPool(self._asked, credentials=self.credentials)
         self.over = asyncio.Event()
         self.finished = asyncio.Event()
         self.asked = 0
         """Number of check-backs of transactions."""
-        self.broker_name = broker_name
-        self._pause_seconds = pause_seconds
-        self._most_in_batch = most_in_batch
-        self._quiet_seconds = quiet_seconds
-        self._hold_ms = hold_ms
         self._looking: asyncio.Task[None] | None = None
         """The task that waits for the broker to come back."""
         self._counts: dict[str, int] = defaultdict(int)
@@ -122,8 +112,10 @@ class Clients:
         self.retries, self.dead = f"%RETRY%{self._consumers}", f"%DLQ%{self._consumers}"
         self._given_back = {self.retries: asyncio.Event(), self.dead: asyncio.Event()}
         """Nothing makes these topics before."""
-        self.all_queues = [(self.topics[kind], queue_id) for kind in kinds for queue_id in range(queues)]
-        if "plain" in kinds:
+        self.all_queues = [
+            (self.topics[kind], queue_id) for kind in self.kinds for queue_id in range(self.queues)
+        ]
+        if "plain" in self.kinds:
             self.all_queues += [(self.retries, 0), (self.dead, 0)]
 
     async def make_topics(self) -> None:
@@ -165,7 +157,7 @@ class Clients:
 
     async def batch(self, queue_id: int) -> None:
         """Several messages in one request."""
-        names = [self._name(f"batch{queue_id}") for _ in range(self.chance.randint(2, self._most_in_batch))]
+        names = [self._name(f"batch{queue_id}") for _ in range(self.chance.randint(2, self.most_in_batch))]
         promises = [self.history.promise(name, self.topics["batch"], queue_id, "batch") for name in names]
         body = encode_batch((0, body_of(name), wire(name).encode()) for name in names)
         request = SendBatchMessage(
@@ -373,7 +365,7 @@ class Clients:
         while not self.finished.is_set():
             life, offset = history.life, len(history.seen[queue])
             try:
-                records = await self._pull(topic, queue_id, offset, self._hold_ms)
+                records = await self._pull(topic, queue_id, offset, self.hold_ms)
                 if life != history.life:
                     continue  # an answer of a life that is over: it may have shown what a power cut took
                 for record in records:
@@ -490,7 +482,7 @@ class Clients:
     async def _again_and_again(self, step: Callable[[int], Awaitable[None]], queue_id: int) -> None:
         while not self.over.is_set():
             await self._unless_down(lambda: step(queue_id))
-            await asyncio.sleep(self.chance.random() * self._pause_seconds)
+            await asyncio.sleep(self.chance.random() * self.pause_seconds)
 
     async def _pop(self) -> None:
         while not self.finished.is_set():
@@ -537,7 +529,7 @@ class Clients:
             before, left = left, len(self.history.outstanding())
             if left < before:
                 deadline = self.now_ms() + seconds * 1000
-        await asyncio.sleep(self._quiet_seconds)
+        await asyncio.sleep(self.quiet_seconds)
         self.finished.set()
         for begun in self._given_back.values():
             begun.set()
