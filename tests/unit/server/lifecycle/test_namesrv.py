@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -30,8 +31,10 @@ from orbitmq.protocol.requests.route import (
     UpdateNamesrvConfig,
 )
 from orbitmq.server.errors import CannotListen, StartError
-from orbitmq.server.lifecycle.namesrv import NamesrvServer
+from orbitmq.server.lifecycle.namesrv import PAUSE_PER_WRITE, NamesrvServer
+from orbitmq.server.tasks import table_writer
 from orbitmq.server.turn.listener import Listener
+from orbitmq.store.config_files import write_text
 from tests.kit.running_standalone import PatientPool
 
 
@@ -104,6 +107,31 @@ async def test_values_outlive_the_process(tmp_path: Path) -> None:
         assert '"k":"v"' in (tmp_path / "kvConfig.json").read_text(), "it is in the file before the answer"
     async with _running(tmp_path) as (server, pool):
         assert (await pool.call(server.address, GetKvConfig("ns", "k"))).value == "v"
+
+
+async def test_changes_that_keep_coming_share_writes_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody may change values: each change as a write of its own would keep the disk busy for everybody."""
+    writes, length, loop = [], 0.05, asyncio.get_running_loop()
+
+    def slow_write(path: Path, text: str, mode: int) -> None:
+        writes.append(text)
+        time.sleep(length)
+        write_text(path, text, mode)
+
+    monkeypatch.setattr(table_writer, "write_text", slow_write)
+    async with _running(tmp_path) as (server, pool):
+        began = loop.time()
+        calls = []
+        for number in range(60):
+            put = PutKvConfig("ns", f"k{number}", "v")
+            calls.append(asyncio.create_task(pool.call(server.address, put)))
+            await asyncio.sleep(0.01)
+        await asyncio.gather(*calls)
+        took, count = loop.time() - began, len(writes)
+    assert '"k59":"v"' in writes[count - 1], "each is in the file before its answer"
+    assert count <= 1 + took / (length * (1 + PAUSE_PER_WRITE))
 
 
 async def test_a_torn_file_and_its_backup(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
