@@ -13,9 +13,10 @@ from orbitmq.protocol.requests.topic import DeleteTopicInBroker
 from orbitmq.testing import LocalBroker
 from tests.fault.conftest import OwnProcess
 from tests.kit.broker_load import QUEUES, Load, everything, pool_of, send
+from tests.kit.brokers import others_at_night
 
 
-@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.mark.parametrize("flush", others_at_night(["ASYNC_FLUSH", "SYNC_FLUSH"], ["ASYNC_FLUSH"]))
 def test_kills_lose_nothing_that_was_acknowledged(own_process: OwnProcess, flush: str) -> None:
     acknowledged: set[str] = set()
     broker = own_process(flushDiskType=flush)

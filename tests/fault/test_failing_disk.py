@@ -22,6 +22,7 @@ from tests.fault.recorded_broker import Recorded, check_after, with_small_wheel
 from tests.fault.recorded_disk import RecordedDisk
 from tests.fault.stubborn import Stubborn, names
 from tests.kit.broker_load import everything, pool_of, send
+from tests.kit.brokers import others_at_night
 from tests.kit.store import NOW, bodies, crash, filled, message, options, query, run_task
 
 FAULTS = int(os.environ.get("ORBITMQ_DISK_FAULTS", "8"))
@@ -69,7 +70,7 @@ def failing_run(root: Path, flush: str, fault: Fault) -> Recorded:
     return run
 
 
-@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+@pytest.mark.parametrize("flush", others_at_night(["SYNC_FLUSH", "ASYNC_FLUSH"], ["SYNC_FLUSH"]))
 @pytest.mark.parametrize(
     ("kinds", "number", "for_good"),
     [

@@ -16,6 +16,7 @@ import pytest
 from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.store import MessageStore, StoreOptions
 from orbitmq.store.config_files import read_text
+from tests.kit.brokers import others_at_night
 from tests.kit.store import NOW, SEGMENT, query, read_queue
 
 ROOT = Path(__file__).parents[2]
@@ -92,7 +93,7 @@ LIFE_NUMBERS = 1_000_000
 """No life of the appender gets so far."""
 
 
-@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.mark.parametrize("flush", others_at_night(["ASYNC_FLUSH", "SYNC_FLUSH"], ["ASYNC_FLUSH"]))
 def test_every_acknowledged_message_survives_kills(tmp_path: Path, flush: str) -> None:
     told: Told = {}
     for life, least in enumerate((1, 2500, 900)):

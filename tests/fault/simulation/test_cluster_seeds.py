@@ -78,6 +78,7 @@ def test_masters_go_on_without_controllers_and_break_no_promise(seed: int, mode:
     assert not rules(outcome)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(1800)
 def test_popped_messages_come_again_though_the_clock_of_their_consumer_is_behind() -> None:
     """Its pops came too late by the broker's clock, all of them, and took nothing."""
@@ -110,8 +111,8 @@ def traces(seeds: str, hash_seed: int) -> str:
 
 @pytest.mark.timeout(1800)
 def test_a_seed_repeats_its_run_exactly() -> None:
-    first = traces("100, 103", 1)
-    assert first == traces("100, 103", 2)
+    first = traces("100", 1)
+    assert first == traces("100", 2)
     assert len(first.splitlines()) > 50
 
 

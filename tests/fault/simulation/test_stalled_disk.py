@@ -19,7 +19,9 @@ from orbitmq.testing.simulation.cluster_run import run
 STALL_SECONDS = 30.0
 
 
-@pytest.mark.parametrize("sync_flush", [True, False], ids=["SYNC_FLUSH", "ASYNC_FLUSH"])
+@pytest.mark.parametrize(
+    "sync_flush", [True, pytest.param(False, marks=pytest.mark.nightly)], ids=["SYNC_FLUSH", "ASYNC_FLUSH"]
+)
 def test_a_disk_that_stalls_holds_up_those_who_wait_for_it_alone(
     sync_flush: bool,
 ) -> None:
