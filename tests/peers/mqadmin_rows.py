@@ -17,6 +17,7 @@ from tests.peers.mqadmin_shell import (
     loads,
     plain,
     users_groups,
+    without_lite,
     without_retries,
 )
 
@@ -68,6 +69,7 @@ ROWS: dict[str, Row] = {
         "updateTopic -b {broker} -t SCHEDULE_TOPIC_XXXX",
         "topicRoute -t {own}",
         "topicRoute -t {own}F",
+        normal=without_lite,
     ),
     "updateTopicList": row(
         f"updateTopicList {NAMES} -f {{files}}/topics.json",
