@@ -126,6 +126,8 @@ endif
 
 # A part that fails ends no other; all that failed are told at the end.
 nightly: setup class-archives ## what takes too long for every change: tests marked so, all unit tests on both builds, longer fuzzing, and 200 seeds of the simulation
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/pyright.txt || \
+	  echo 'pyright cannot be installed here: its test is not run'
 	@failed=; part() { "$$@" || failed="$$failed\n  $$*"; }; \
 	  part $(BIN)/python -m pytest -q --nightly -m nightly; \
 	  part $(MAKE) interpreted ARGS="$(ALL_UNIT_TESTS)"; \

@@ -5,9 +5,11 @@
 NAMESRV leads to one broker with `transactionCheckInterval=1000`, `transactionTimeOut=1000`,
 `transactionCheckMax=3` and `recallMessageEnable=true`; METRICS is the address (`host:port`) of its Prometheus
 page, PROXY that of a gRPC proxy before it. One line for each report is printed: it holds, or it does not, and
-what was seen. Three need more in the environment: `rights` a broker with access control and SUPER_USER
-(`NAME:PASSWORD`), `old_connection` the address of a CONTROLLER, and `stale_route` ROUTES, a free address that
-PROXY was given as its name server.
+what was seen. Four need more in the environment: `rights` a broker with access control and SUPER_USER
+(`NAME:PASSWORD`), `old_connection` the address of a CONTROLLER, `stale_route` ROUTES, a free address that
+PROXY was given as its name server, and `unreadable_half` STORE, the folder of the running broker. Reports of
+logs that were cut were tried with a broker that was stopped, its log overwritten with zeros from a message
+on, its consume queues removed, and started again.
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import re
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -88,6 +93,61 @@ async def immunity(namesrv: str, metrics: str, proxy: str) -> Outcome:
         await admin.call(broker.address, half)
         await asyncio.sleep(25)
     return bool(asked), f"asked {len(asked)} times within 25 s"
+
+
+async def late_ends(namesrv: str, metrics: str, proxy: str) -> Outcome:
+    """apache/rocketmq#10199: 300 commits, some after the first check; the broker writes their ends late."""
+    topic, came = await new_topic(namesrv, 4), Counter[bytes]()
+
+    async def check(message: ReceivedMessage) -> TransactionState:
+        return TransactionState.COMMIT
+
+    async def count(message: ReceivedMessage) -> None:
+        came[message.body] += 1
+
+    async with TransactionProducer(fresh("p"), namesrv, check=check) as producer:
+        await producer.queues(topic)
+        await asyncio.sleep(3)
+
+        async def one(number: int) -> None:
+            await asyncio.sleep(number * 0.05)
+            sent = await producer.send_half(Message(topic, b"%d" % number))
+            await asyncio.sleep(random.uniform(0, 2.5))
+            await producer.end_transaction(sent, TransactionState.COMMIT)
+
+        await asyncio.gather(*map(one, range(300)))
+        await asyncio.sleep(15)
+    consumer = PushConsumer(fresh("g"), namesrv, consume_from_where=FIRST_OFFSET)
+    consumer.subscribe(topic, "*", count)
+    async with consumer:
+        await asyncio.sleep(25)
+    repeated = sum(times > 1 for times in came.values())
+    return len(came) == 300 and not repeated, f"{len(came)} published, {repeated} of them more than once"
+
+
+def _damage(at: int) -> None:
+    """Makes a record unreadable under the broker, which maps the file."""
+    with Path(os.environ["STORE"], "commitlog", "0" * 20).open("r+b") as file:
+        file.seek(at + 4)
+        file.write(bytes(4))
+
+
+async def unreadable_half(namesrv: str, metrics: str, proxy: str) -> Outcome:
+    """apache/rocketmq#9500: the first of six half messages is no record any more."""
+    topic, asked = await new_topic(namesrv, 1), Counter[bytes]()
+
+    async def check(message: ReceivedMessage) -> TransactionState:
+        asked[message.body] += 1
+        return TransactionState.COMMIT
+
+    async with TransactionProducer(fresh("p"), namesrv, check=check) as producer:
+        await producer.queues(topic)
+        await asyncio.sleep(3)
+        sent = [await producer.send_half(Message(topic, b"%d" % number)) for number in range(6)]
+        assert sent[0].offset_message_id is not None
+        _damage(int(sent[0].offset_message_id[-16:], 16))
+        await asyncio.sleep(60)
+    return len(asked) == 5, f"{len(asked)} of the five others were asked about within 60 s"
 
 
 async def recalls(namesrv: str, metrics: str, proxy: str) -> Outcome:
@@ -300,7 +360,7 @@ async def stale_route(namesrv: str, metrics: str, proxy: str) -> Outcome:
 
 
 CHECKS: tuple[Callable[[str, str, str], Awaitable[Outcome]], ...] = (
-    *(immunity, recalls, attempts, stray),
+    *(immunity, late_ends, unreadable_half, recalls, attempts, stray),
     *(delayed_half, receipts, new_handle, rights),
     *(old_connection, stale_route),
 )
