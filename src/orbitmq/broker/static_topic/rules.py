@@ -82,11 +82,9 @@ def pull(items: Sequence[LogicQueueMappingItem], request: AnyPull) -> Work:
     most = request.max_msg_nums
     if following is not None:
         most = max(1, min(most, following.logic_offset - offset))
-    flags = request.sys_flag
-    # A client commits by a request of its own as well: that one finds the stretch of an earlier offset.
-    commits = flags & COMMITS_OFFSET and item_at(items, request.commit_offset) is item
-    if not commits:
-        flags &= ~COMMITS_OFFSET
+    # Clients commit by a request of their own as well: that one finds the stretch of an earlier offset.
+    commits = request.sys_flag & COMMITS_OFFSET and item_at(items, request.commit_offset) is item
+    flags = request.sys_flag & ~COMMITS_OFFSET
     if item is not items[-1]:
         flags &= ~MAY_BE_HELD  # no message comes to this queue any more
     at = item.queue_offset(offset)
@@ -96,10 +94,14 @@ def pull(items: Sequence[LogicQueueMappingItem], request: AnyPull) -> Work:
         queue_offset=at,
         max_msg_nums=most,
         sys_flag=flags,
-        commit_offset=item.queue_offset(request.commit_offset) if commits else 0,
     )
+    if commits:  # afterwards: the pull makes a group that is new
+        group, topic = request.consumer_group, request.topic
+        commit = UpdateConsumerOffset(group, topic, request.queue_id, request.commit_offset)
+        yield from update_consumer_offset(items, commit)
     _translate(pulled, items, item, following, at)
-    if pulled.code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & ~flags & MAY_BE_HELD:
+    may_be_held = request.sys_flag & MAY_BE_HELD and item is not items[-1]
+    if may_be_held and pulled.code == ResponseCode.PULL_NOT_FOUND:
         yield Rest()
     return pulled
 
@@ -149,22 +151,36 @@ def query_consumer_offset(items: Sequence[LogicQueueMappingItem], request: Query
 
 
 def update_consumer_offset(items: Sequence[LogicQueueMappingItem], request: UpdateConsumerOffset) -> Work:
-    """Stores the offset of a group on the stretch that holds it, and forgets those on later ones, which count
-    more: a group may go back.
+    """Stores the offset of a group on the stretch that holds it.
+
+    Those on later ones are forgotten, for they count more: a group may go back. A group that comes to a
+    stretch is through with those before it, to their ends.
     """
-    group, topic = request.consumer_group, request.topic
     item = _at(items, request.commit_offset)
+    others = [other for other in placed(items) if other is not item]
+    comes_here = bool(others) and not (yield from _has_offset(request, item))
     reply: Reply = yield _physical(request, item, commit_offset=item.queue_offset(request.commit_offset))
-    for later in placed(items):
-        if later.gen > item.gen:
-            try:
-                yield _physical(QueryConsumerOffset(group, topic, 0, set_zero_if_not_found=False), later)
-            except Refused as refused:
-                if refused.code != ResponseCode.QUERY_NOT_FOUND:
-                    raise
-            else:
-                yield _physical(request, later, commit_offset=-1)
+    for other in others:
+        if other.gen < item.gen and comes_here:
+            end = yield _physical(GetMaxOffset(request.topic, 0), other)
+            yield _physical(request, other, commit_offset=end.offset)
+        elif other.gen > item.gen and (yield from _has_offset(request, other)):
+            yield _physical(request, other, commit_offset=-1)
     return reply
+
+
+def _has_offset(
+    request: UpdateConsumerOffset, item: LogicQueueMappingItem
+) -> Generator[Step | Rest, Any, bool]:
+    """True if the group has an offset on a stretch."""
+    ask = QueryConsumerOffset(request.consumer_group, request.topic, 0, set_zero_if_not_found=False)
+    try:
+        yield _physical(ask, item)
+    except Refused as refused:
+        if refused.code != ResponseCode.QUERY_NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 def get_max_offset(items: Sequence[LogicQueueMappingItem], request: GetMaxOffset) -> Work:

@@ -77,7 +77,7 @@ class TopicRoute:
 
 def leaders_of(topic: str, mappings: Mapping[str, TopicQueueMappingInfo]) -> dict[MessageQueue, str]:
     """The logical queues that brokers say they lead, in order, with their brokers. Of two that lead a queue,
-    the one of the later mapping counts. A queue that nobody leads has a broker that does not exist.
+    the one of the later mapping counts. A queue without a leader has a broker that does not exist.
     """
     leaders: dict[MessageQueue, str] = {}
     infos = sorted(mappings.values(), key=lambda info: info.epoch)

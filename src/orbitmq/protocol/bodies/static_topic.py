@@ -20,7 +20,7 @@ GLOBAL_SCOPE = "__global__"
 LOGICAL_BROKER_PREFIX = "__syslo__"
 """Beginning of the broker names that clients give to logical queues."""
 NO_BROKER = "__syslo__none__"
-"""The broker of a logical queue that nobody leads."""
+"""The broker of a logical queue that no broker leads."""
 
 
 class WrongMapping(Malformed):

@@ -169,6 +169,7 @@ def test_the_offset_of_a_group_moves_over_stretches() -> None:
     for offset in (3, BLOCK, BLOCK + 4, 2 * BLOCK + 1):
         physical.ask(items, UpdateConsumerOffset("G", "T", 0, offset))
         assert physical.ask(items, QueryConsumerOffset("G", "T", 0)).offset == offset
+    assert list(physical.offsets.values()) == [5, 5, 1], "it is through with the stretches before"
     physical.ask(items, UpdateConsumerOffset("G", "T", 0, 2))
     assert physical.ask(items, QueryConsumerOffset("G", "T", 0)).offset == 2, "the group went back"
 
