@@ -54,7 +54,10 @@ class BrokerTasks:
     start: Callable[[Coroutine[Any, Any, Any]], object]
 
     def __post_init__(self) -> None:
-        self._stretches = StretchExpiry(self._broker, self._other_brokers, self.now)
+        broker = self._broker
+        self._stretches = StretchExpiry(
+            broker.identity.name, broker.topics.static, broker.store, self._other_brokers, self.now
+        )
         self._stopped = False
 
     def stop(self) -> None:

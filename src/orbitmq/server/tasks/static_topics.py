@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from orbitmq.broker.broker import Broker
+from orbitmq.broker.metadata.static_mappings import StaticMappings
 from orbitmq.broker.static_topic.expiry import Oldest, drop, oldest_stretches
 from orbitmq.handling.call import OtherBroker
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset
 from orbitmq.server.tasks.other_brokers import OtherBrokers
+from orbitmq.store import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -20,14 +21,23 @@ TIMEOUT_MS = 3_000
 class StretchExpiry:
     """Drops stretches of the queues that one broker leads."""
 
-    def __init__(self, broker: Broker, others: OtherBrokers, now: Callable[[], int]) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        own_name: str,
+        static: StaticMappings,
+        store: MessageStore,
+        others: OtherBrokers,
+        now: Callable[[], int],
+    ) -> None:
+        self._own_name = own_name
+        self._static = static
+        self._store = store
         self._others = others
         self._now = now
 
     async def run(self) -> None:
         """Looks at each queue once. Where the broker of a stretch does not answer, the stretch stays."""
-        static = self._broker.topics.static
+        static = self._static
         for oldest in oldest_stretches(static):
             try:
                 low, end = await self._range(oldest)
@@ -48,8 +58,8 @@ class StretchExpiry:
     async def _range(self, oldest: Oldest) -> tuple[int, int]:
         """The first offset of a stretch's physical queue, and its end. Raises OrbitError."""
         topic, item = oldest.topic, oldest.item
-        if item.bname == self._broker.identity.name:
-            store = self._broker.store
+        if item.bname == self._own_name:
+            store = self._store
             return store.min_offset(topic, item.queue_id), store.queue_end(topic, item.queue_id)
         # The end first: a message that comes in between is no reason to take the queue for an empty one.
         ask_end = GetMaxOffset(topic, item.queue_id, broker_name=item.bname, logical=False)

@@ -32,14 +32,11 @@ async def test_what_holds_messages_or_does_not_answer_stays() -> None:
     own = [Item(0, number, "broker-a", 0) for number in (4, 5)]
     queues = {number: [item, LED] for number, item in enumerate([*earlier, *own])}
     static.put(TopicQueueMappingDetail("T", bname="broker-a", hosted_queues=queues), 0)
-    store = SimpleNamespace(
+    store: Any = SimpleNamespace(
         min_offset=lambda topic, queue_id: 5, queue_end=lambda topic, queue_id: queue_id + 1
     )
-    broker: Any = SimpleNamespace(
-        topics=SimpleNamespace(static=static), identity=SimpleNamespace(name="broker-a"), store=store
-    )
     others: Any = Others()
-    await StretchExpiry(broker, others, lambda: 1).run()
+    await StretchExpiry("broker-a", static, store, others, lambda: 1).run()
     kept = static.by_topic["T"].hosted_queues
     assert [number for number, items in kept.items() if items == [LED]] == [1, 2, 4]
     assert all(items == queues[number] for number, items in kept.items() if items != [LED])
