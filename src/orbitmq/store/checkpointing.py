@@ -129,5 +129,4 @@ class Checkpointing:
         self._checkpoint.save()
         queue_checkpoint.checkpoint = self._checkpoint.mark
         queue_checkpoint.note_records(self._log)
-        queue_checkpoint.note_queues(self._queues.all())
-        queue_checkpoint.save(self._disk, self._options.root)
+        queue_checkpoint.save(self._disk, self._options.root, self._queues.all())

@@ -25,6 +25,7 @@ from orbitmq.protocol.bodies.offset import (
 )
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.lite_topics import lite_queue
 from orbitmq.protocol.requests.offset import (
     CloneGroupOffset,
     ConsumerOffset,
@@ -144,6 +145,8 @@ def search_offset_by_timestamp(tables: OffsetTables, call: Call[SearchOffsetByTi
     request = call.request
     upper = (request.boundary_type or "lower").lower() == "upper"
     topic, queue_id, time_ms = request.topic, request.queue_id, request.timestamp
+    if request.lite_topic:
+        topic, queue_id = lite_queue(topic, request.lite_topic), 0
     search = tables.store.search([(topic, queue_id)])
 
     def work() -> Generator[None, None, Reply]:

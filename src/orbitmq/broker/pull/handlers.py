@@ -6,6 +6,7 @@ frame to the frame of the answer, with the same checks. Everything else is for `
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -34,6 +35,7 @@ from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import PERM_READ, ResponseCode
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.lite_topics import lite_queue
 from orbitmq.protocol.requests.pull import (
     COMMITS_OFFSET,
     MAY_BE_HELD,
@@ -112,6 +114,10 @@ def pull(tables: PullTables, call: Call[AnyPull], now: int) -> Result:
     group = _check_group(tables, request, now)
     topic = _check_topic(tables, request)
     wanted = _subscription(tables, request, group, call.peer.connection_id)
+    if request.lite_topic:
+        light_queue = lite_queue(request.topic, request.lite_topic)
+        request = copy(request)
+        request.topic, request.queue_id = light_queue, 0
     if request.sys_flag & COMMITS_OFFSET:
         tables.offsets.commit(
             request.consumer_group, request.topic, request.queue_id, request.commit_offset, now

@@ -342,7 +342,7 @@ def _request(header: cython.pointer[SendHeader]) -> PullMessage | None:
         or not _number(header, b"suspendTimeoutMillis", 63, cython.address(suspend_ms))
         or not _number(header, b"subVersion", 63, cython.address(sub_version))
         or (has_most_bytes and not _number(header, b"maxMsgBytes", 31, cython.address(most_bytes)))
-        or _is_of_proxy(header)
+        or _is_rare(header)
     ):
         return None
     bulk = _string(header, b"orbitmqBulk")
@@ -373,11 +373,13 @@ def _request(header: cython.pointer[SendHeader]) -> PullMessage | None:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _is_of_proxy(header: cython.pointer[SendHeader]) -> cython.bint:
-    """True for the pull of a proxy, or of a static topic. Compiled only."""
+def _is_rare(header: cython.pointer[SendHeader]) -> cython.bint:
+    """True for the pull of a proxy, of a static topic or of a lite topic. Compiled only."""
     text: Span
-    return named(header, b"requestSource", cython.address(text)) or named(
-        header, b"proxyFrowardClientId", cython.address(text)
+    return (
+        named(header, b"requestSource", cython.address(text))
+        or named(header, b"proxyFrowardClientId", cython.address(text))
+        or named(header, b"liteTopic", cython.address(text))
     )
 
 

@@ -72,6 +72,8 @@ class SearchOffsetByTimestamp(Request[OffsetReply]):
     boundary_type: str | None = None
     """`lower` (the default) or `upper`: which of several messages with one time."""
     broker_name: str | None = wire("bname", default=None)
+    lite_topic: str | None = None
+    """A lite topic of the topic: offsets of its light queue, whichever queue is named."""
     logical: bool | None = wire("lo", default=None)
 
 

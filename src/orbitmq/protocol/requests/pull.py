@@ -48,6 +48,8 @@ class _Pull(Request[PullReply]):
     broker_name: str | None = wire("bname", default=None)
     logical: bool | None = wire("lo", default=None)
     """False: the queue of a static topic is the physical one of that number."""
+    lite_topic: str | None = None
+    """A lite topic of the topic: messages of its light queue, whichever queue is named."""
     bulk: bool | None = wire("orbitmqBulk", default=None)
     """For who reads whole topics: answers are limited by bytes alone. OrbitMQ's own; others pass it over."""
 

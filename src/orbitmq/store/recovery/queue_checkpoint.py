@@ -11,7 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 from orbitmq.store.files import Disk, replace_file
 from orbitmq.store.log.commit_log import CommitLog
@@ -45,10 +48,6 @@ class QueueCheckpoint:
     first of its segment."""
     queues: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
 
-    def note_queues(self, queues: Iterable[ConsumeQueue]) -> None:
-        for queue in queues:
-            self.queues.setdefault(queue.topic, {})[queue.queue_id] = (queue.min_offset, queue.written_to)
-
     def note_records(self, commit_log: CommitLog) -> None:
         """Notes checksums of records that identify the log."""
         segment = commit_log.find(self.replay_from)
@@ -66,16 +65,17 @@ class QueueCheckpoint:
         others = any(checksum not in (None, self.known[start]) for start, checksum in found.items())
         return not others or any(found[start] == checksum for start, checksum in self.known.items())
 
-    def save(self, disk: Disk, root: Path) -> None:
-        """Writes the file as a whole. Raises OSError."""
+    def save(self, disk: Disk, root: Path, queues: Iterable[ConsumeQueue]) -> None:
+        """Writes the file as a whole, with the offsets of queues, a topic's together. Raises OSError."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "queues"}
-        parts = [json.dumps(values)[:-1], ', "queues": {']
-        # A piece at a time: with many queues the encoder would keep the interpreter to itself.
-        parts.append(
-            ",\n".join(f"{json.dumps(topic)}: {json.dumps(queues)}" for topic, queues in self.queues.items())
-        )
-        parts.append("}}\n")
-        replace_file(disk, root / FILE_NAME, "".join(parts).encode())
+        # A topic at a time: with many queues the encoder would keep the interpreter to itself, and a table of
+        # all of them would be larger than the queues are.
+        lines = []
+        for topic, of_topic in groupby(queues, key=attrgetter("topic")):
+            offsets = {queue.queue_id: (queue.min_offset, queue.written_to) for queue in of_topic}
+            lines.append(f"{json.dumps(topic)}: {json.dumps(offsets)}")
+        text = ",\n".join(lines)
+        replace_file(disk, root / FILE_NAME, f'{json.dumps(values)[:-1]}, "queues": {{{text}}}}}\n'.encode())
 
     @classmethod
     def load(cls, disk: Disk, root: Path, checkpoint: str) -> QueueCheckpoint | None:
@@ -86,13 +86,19 @@ class QueueCheckpoint:
         data = file.read(0, file.size)
         file.close()
         try:
-            values = json.loads(data)
-            queues = {
-                topic: {int(queue_id): (int(first), int(after)) for queue_id, (first, after) in table.items()}
-                for topic, table in values.pop("queues").items()
-            }
+            values = json.loads(data, object_pairs_hook=_offsets)
+            queues = values.pop("queues")
+            if not all(isinstance(one, int) for table in queues.values() for one in dict(table)):
+                return None
             known = {int(start): int(checksum) for start, checksum in values.pop("known", {}).items()}
             queue_checkpoint = cls(**values, known=known, queues=queues)
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
         return queue_checkpoint if queue_checkpoint.checkpoint == checkpoint else None
+
+
+def _offsets(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
+    """An object of the file; the offsets of a topic's queues as they are kept, for there may be very many."""
+    if pairs and isinstance(pairs[0][1], list):
+        return {int(queue_id): (int(first), int(after)) for queue_id, (first, after) in pairs}
+    return dict(pairs)

@@ -15,11 +15,19 @@ from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.lite_topics import lite_queue
+from orbitmq.protocol.records.message_cy import decode_records
 from orbitmq.protocol.remoting.frame import encode_command
 from orbitmq.protocol.requests.lite import LiteSubscriptionCtl, NotifyUnsubscribeLite, PopLiteMessage
-from orbitmq.protocol.requests.offset import GetMaxOffset, InvokeBrokerToResetOffset, UpdateConsumerOffset
+from orbitmq.protocol.requests.offset import (
+    GetMaxOffset,
+    InvokeBrokerToResetOffset,
+    SearchOffsetByTimestamp,
+    UpdateConsumerOffset,
+)
 from orbitmq.protocol.requests.pop import Notification
+from orbitmq.protocol.requests.pull import COMMITS_OFFSET, LitePullMessage, pull_without_commit
 from tests.kit.lite import GROUP, PARENT, LiteWorld
+from tests.kit.nameserver_story import off_loop_done
 from tests.kit.pop import Call
 from tests.kit.real_broker import message
 
@@ -293,6 +301,26 @@ def test_a_light_queue_is_read_and_reset_under_its_own_name(world: LiteWorld) ->
     world.real.handle(InvokeBrokerToResetOffset(GROUP, name, -1, True, 0, 0), world.now)
     world.broker.lite_events.tell(name, world.now)
     assert [one.body for one in world.take("c1")] == sent  # a reset frees what was blocked
+
+
+def test_pulls_and_searches_may_name_a_lite_topic_of_their_topic(world: LiteWorld) -> None:
+    world.group("plain")
+    for name, count in (("a", 1), ("b", 3)):
+        sent = world.put(name, count)
+    pull = pull_without_commit("plain", PARENT, 2, 1, 32)
+    pull.lite_topic = "b"
+    for one in (pull, LitePullMessage.from_command(pull.to_command())):
+        reply = world.real.handle(one, world.now)
+        assert [record.body for record in decode_records(reply.body)[0]] == sent[1:]
+        assert (reply.next_begin_offset, reply.max_offset) == (3, 3)
+    pull.sys_flag |= COMMITS_OFFSET
+    pull.commit_offset = 1
+    world.real.handle(pull, world.now)
+    assert world.broker.offsets.get("plain", lite_queue(PARENT, "b"), 0) == 1
+    assert world.broker.offsets.get("plain", PARENT, 2) == -1
+    for name, offset in (("b", 3), ("nobody", 0)):
+        search = SearchOffsetByTimestamp(PARENT, 2, world.now + 1000, lite_topic=name)
+        assert off_loop_done(world.real.handle(search, world.now), world.now).offset == offset
 
 
 def test_offsets_survive_a_kill_and_nothing_is_lost(tmp_path: Path) -> None:
