@@ -102,15 +102,11 @@ class StaticMappings:
         woken, self.woken = self.woken, []
         return woken
 
-    def led_queue(self, topic: str, global_id: int) -> LedQueue | None:
+    def led_queue(self, topic: str, global_id: int) -> LedQueue:
         """The logical queue of a static topic that a message goes to: the one that is named, or for a
-        negative id any that this broker leads. None for a topic that is not static.
-
-        Raises Refused (NOT_LEADER_FOR_QUEUE).
+        negative id any that this broker leads. Raises Refused (NOT_LEADER_FOR_QUEUE).
         """
-        mapping = self.by_topic.get(topic)
-        if mapping is None:
-            return None
+        mapping = self.by_topic[topic]
         if global_id < 0:
             led = [number for number in mapping.hosted_queues if mapping.leads(number)]
             self._turn += 1

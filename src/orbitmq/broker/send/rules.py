@@ -67,7 +67,8 @@ def accept(tables: SendTables, call: Call[AnySend], own: bytes, now: int) -> Inc
     """
     request = call.request
     name, queue_id = request.topic, request.queue_id
-    led = tables.topics.static.led_queue(name, queue_id)
+    static = tables.topics.static
+    led = static.led_queue(name, queue_id) if name in static.by_topic else None
     if led is not None:
         queue_id = led.item.queue_id
     topic = tables.admission.admit_send(name, queue_id, lambda: _make_topic(tables, request, now), now)
