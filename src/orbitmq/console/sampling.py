@@ -54,7 +54,7 @@ class Sample:
         }
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Sampler:
     """Looks at one cluster for as long as `run` runs; keeps the last sample and the history.
 

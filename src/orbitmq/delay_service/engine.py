@@ -114,7 +114,7 @@ class Syncer:
         self._thread.shutdown()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Engine:
     """The work on one open store."""
 

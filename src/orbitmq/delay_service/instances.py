@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.1
 """Interval at which the end of a lease is noticed; each send looks by itself."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class InstanceLease:
     """The lease of this instance, from `run` to `stop`; it may run again afterwards.
 

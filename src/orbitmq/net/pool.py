@@ -30,7 +30,7 @@ SILENT_SECONDS = 2.5
 """A connection is given up where a call timed out and nothing came for so long."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ConnectionPool:
     """Calls to any address: `await pool.call("127.0.0.1:9876", GetRouteinfoByTopic(...))`.
 

@@ -14,7 +14,7 @@ BUSY_SHARE_OF_MEMORY = 10
 """A tenth of memory that waits for the disk is much: at a fifth Linux stops who writes (vm.dirty_ratio)."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Acceptance:
     """Belongs to the owner of the store, which asks before each append."""
 

@@ -29,7 +29,7 @@ EVERY_BYTES_PER_QUEUE = 8 << 10
 """With many queues it may grow by more: the queue checkpoint names each."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Checkpointing:
     """Writes queues, and checkpoints from time to time. `run` is for a thread beside the store's owner."""
 

@@ -55,7 +55,7 @@ class Timeouts:
     serve: float = 120.0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Switch:
     """One switch. `say(line)` prints each step; `stop_master` and `start_master`, where given, run the user's
     commands. `confirm(question)` asks the operator; without it nobody can confirm anything.

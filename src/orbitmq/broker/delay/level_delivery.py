@@ -77,7 +77,7 @@ class _Put:
     """Number of messages that were stored before the first one that was not."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class DelayDelivery:
     """Moves due messages from the waiting queues to their own topics.
 

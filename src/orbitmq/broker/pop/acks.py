@@ -35,7 +35,7 @@ class Hidden:
     """Physical offset behind what was stored for it."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class PopAcks:
     """Acknowledgements and changes of the invisible time."""
 

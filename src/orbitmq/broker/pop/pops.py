@@ -100,7 +100,7 @@ class Dice:
         return (self._state >> 8) % sides
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Pops:
     """Pops of one broker. Belongs to the loop: a queue is never read for two pops at a time."""
 

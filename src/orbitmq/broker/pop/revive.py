@@ -114,7 +114,7 @@ class ReviveFigures:
     """Copies for another delivery, by group, topic and status of the store."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Reviver:
     """Works through the revive topic of one broker. `run` it every second or so."""
 

@@ -69,7 +69,7 @@ def judge(half: Half, settings: TransactionOptions, now: int, further_checks: in
     return Verdict.END_ROUND if immunity is None else Verdict.KEEP
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class CheckBack:
     """Call `tick` every second, and again directly after True.
 

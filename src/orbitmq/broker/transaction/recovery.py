@@ -31,7 +31,7 @@ SEARCH_BYTES = 64 << 20
 """Distance from the log's end within which it is searched for published messages without an op record."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class TransactionLoading:
     """Fills a `Transactions` from the store. `run` is a generator: each step takes a few milliseconds."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ReroutingRules:
     """Decisions of the rules about delayed messages, half messages and the ends of transactions."""
 

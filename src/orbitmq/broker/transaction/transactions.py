@@ -96,7 +96,7 @@ class _Reached:
     op_offset: int
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Transactions:
     """The half messages of one broker. `load` (of `TransactionLoading`) comes first, once."""
 

@@ -18,7 +18,7 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.running import ProcessQueueInfo
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ProcessQueue:
     """Messages that are held of one queue."""
 

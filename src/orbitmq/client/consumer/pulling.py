@@ -56,7 +56,7 @@ class Limits:
         return self.max_span is None or held.span <= self.max_span
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class QueuePull:
     """Pulls one queue from `offset` on.
 

@@ -54,7 +54,7 @@ class Batch:
     """Set where the rest is not for this consumer any more."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LiteConsumption:
     """Fetches and works off messages, `concurrency` lite topics at a time."""
 

@@ -29,7 +29,7 @@ Through: TypeAlias = Callable[[list[Message], SendBatch], Awaitable[list[SendRes
 """The middleware around the send of a batch."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class BulkSend:
     """One call of `Producer.send_all`."""
 

@@ -34,7 +34,7 @@ Through: TypeAlias = Callable[[SendOn], Awaitable[list[SendResult]]]
 """The middleware around one send: given what sends at last, the results."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Submitter:
     """Messages that `submit` gave to one producer."""
 

@@ -215,7 +215,7 @@ class Intake:
         return f"{digest}-{offset}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _Step:
     """The orders of one write."""
 

@@ -29,7 +29,7 @@ MOST_REPLICAS = 3
 """Replicas of topics that the service makes, fewer where there are fewer brokers."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class KafkaSource:
     """Reads all partitions of a topic for as long as it runs."""
 

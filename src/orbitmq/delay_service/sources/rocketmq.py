@@ -33,7 +33,7 @@ MAKE_TRIES, MAKE_SECONDS = 20, 0.1
 """Looks for a topic that was made, until the name servers know it."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class RocketSource:
     """Reads all queues of a topic for as long as it runs."""
 

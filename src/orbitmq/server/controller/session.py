@@ -43,7 +43,7 @@ class Leader(Protocol):
     def step_down(self) -> None: ...
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Session:
     """Runs until it is stopped. `on_committed` is called after each write, and after stepping down.
 

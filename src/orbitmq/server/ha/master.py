@@ -38,7 +38,7 @@ class TlsOnly:
         self.obtain = contexts.obtain
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HaServer:
     """Listens for slaves and sends them the log. `on_progress()` is called when one has acknowledged more;
     `make_link(address, now)` makes what is known of one. With `tls` nothing but TLS is taken, with

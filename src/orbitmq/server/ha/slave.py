@@ -53,7 +53,7 @@ SIGN_IN_TIMEOUT_SECONDS = 5.0
 COMPARE_TIMEOUT_MS = 5_000
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HaClient:
     """Follows the master until it is stopped.
 

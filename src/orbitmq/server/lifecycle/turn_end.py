@@ -26,7 +26,7 @@ PUSHES_PER_ROUND = 512
 """Pushes that are sent in one turn; other work follows."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class TurnEnd:
     """Pushes, wake-ups, and the start of flushes, saves and requests that replies wait for.
 

@@ -75,7 +75,7 @@ class _Slices:
         self._began = time.perf_counter()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Metrics:
     """Answers scrapes of one broker; those that come together get the same answer.
 

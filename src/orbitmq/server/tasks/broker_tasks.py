@@ -35,7 +35,7 @@ CHECK_PAUSE_SECONDS = 0.005
 """A breath between two slices of a round of check-backs: who sends meanwhile does not wait for all of it."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class BrokerTasks:
     """The periodic tasks of one broker.
 

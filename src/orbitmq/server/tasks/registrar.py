@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 FAREWELL_TIMEOUT_MS = 3_000
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Registrar:
     """Registers one broker with each of its name servers, none of which waits for another."""
 

@@ -72,7 +72,7 @@ def load_table(path: Path, load_text: Callable[[str], None]) -> bool:
     return found.text is not None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class TableWriter:
     """Writes dirty tables. `on_saved(tables, is_change)` runs on the loop once their files hold the marked
     state; `is_change` is true where they were to be written soon: a user has changed them.

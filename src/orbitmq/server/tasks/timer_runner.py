@@ -17,7 +17,7 @@ STEP_INTERVAL_MS = 50
 LOOK_INTERVAL_MS = 5_000
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class TimerRunner:
     """`after_step(now)` is called on the loop after every slice: what it stored is to be seen by readers."""
 

@@ -72,7 +72,7 @@ class Access(Protocol):
     def withdrawal(self, command: Command, peer: Peer) -> str | None: ...
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Dispatcher:
     """The turn of one server.
 

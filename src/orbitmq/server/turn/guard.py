@@ -85,7 +85,7 @@ def _has_open_ha_port(settings: BrokerSettings) -> bool:
     )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Guard:
     """Hands on requests that may pass. `refused` counts the others; `hold` keeps one while it is checked."""
 

@@ -28,7 +28,7 @@ from orbitmq.server.errors import CannotListen
 BACKLOG = 1024
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Listener:
     """Takes connections and keeps them by id; a connection over the limit is closed at once."""
 

@@ -61,7 +61,7 @@ def ask_nobody(
     then(None, NoNameServer([]))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PendingReply:
     """One held call, or several that wait for the same."""
 
@@ -115,7 +115,7 @@ class _Held(dict[PendingReply, None]):
             self.calls -= waiting.calls
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class PendingReplies:
     """Every held call of one server, found by what it waits for.
 

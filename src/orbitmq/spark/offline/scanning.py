@@ -32,7 +32,7 @@ class CutInside(SparkSourceError):
     """A range does not begin where a record does: the file cannot be cut there."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class RangeReader:
     """Reads one range; `bad` holds what was found bad since it was last emptied."""
 

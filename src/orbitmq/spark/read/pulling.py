@@ -71,7 +71,7 @@ class _Idle:
 _idle = _Idle()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class QueuePuller:
     """Iterates over the answers that cover `work`, in the order of the queue.
 

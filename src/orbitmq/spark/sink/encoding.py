@@ -56,7 +56,7 @@ class Outgoing(NamedTuple):
         return ENTRY_BYTES + len(self.body) + len(self.properties)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Encoder:
     """Makes the messages of one partition. `new_id` makes the unique ids where there is no identity."""
 

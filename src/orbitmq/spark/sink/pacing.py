@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Pace:
     """`wait(n)` returns when n more messages may leave; a pause is not made up for by a burst.
 

@@ -36,7 +36,7 @@ class View:
     """Brokers that are in the route and did not answer."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Watch:
     """Looks at the queues that the options select. Warnings are logged once, until all is well again."""
 

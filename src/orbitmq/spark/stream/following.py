@@ -24,7 +24,7 @@ GONE_MS = 5_000.0
 Offsets = dict[Name, int]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Follower:
     """Decides the offsets of micro-batches.
 

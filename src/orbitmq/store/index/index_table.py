@@ -35,7 +35,7 @@ MOST_ENTRIES_PER_MESSAGE = 2000
 ROLLBACK = 0xC
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Index:
     """All index files of a folder, and how far the log is indexed."""
 

@@ -15,7 +15,7 @@ RECORD_OVERHEAD_BYTES = 64 << 10
 """A whole record may be this much longer than the longest body."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LogWriter:
     """The memory behind the last record of the log, and the queues. Valid until the store is asked anything.
 

@@ -23,7 +23,7 @@ ROUNDS_BY_HAND = 20
 HOUR_MS = 3_600_000
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Retention:
     """Looks at age and disk once per round.
 

@@ -49,7 +49,7 @@ class _Extension(Protocol):
     def tags_code(self, queue: Any, address: int) -> int | None: ...
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Lookup:
     """Answers from the log and the queues."""
 

@@ -56,7 +56,7 @@ _FOUND = GetStatus.FOUND
 _AT_THE_END = GetStatus.OFFSET_OVERFLOW_ONE
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class QueueReader:
     """Reads for the owner of the store; `read_cold` is for threads."""
 

@@ -19,7 +19,7 @@ SAFETY_MS = 3000
 _FIELDS = Struct(">qqqqq")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Checkpoint:
     """The times of the file, changed in memory and brought to it by `save`."""
 

@@ -31,7 +31,7 @@ PENDING_UNITS = 500_000
 """Units put back in memory before they are written to their files."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class MissingUnits:
     """Takes the records of the log in their order; once more, after `read_again`, for queues with `gaps`."""
 

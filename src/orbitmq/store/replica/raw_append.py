@@ -183,7 +183,7 @@ class RawAppend:
         )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class QueueFollower:
     """Makes units of records that were appended, as the master did. `delete` is called with queues that the
     master has begun anew, and that are not in the table any more.

@@ -31,7 +31,7 @@ FILE_NAME = "truncation"
 """Name of the file in the data folder: the physical offset at which the log is to end, in digits."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Truncation:
     """Truncates an open store. Belongs to its owner."""
 

@@ -71,7 +71,7 @@ def body_of(name: str) -> bytes:
     return name.encode() + b"|" * (1 + sum(name.encode()) * 7 % 900)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Clients:
     """Senders, readers, poppers and deciders of one broker; `over` ends the sending, `finished` the rest.
 

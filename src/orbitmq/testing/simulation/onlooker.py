@@ -14,7 +14,7 @@ from orbitmq.testing.simulation.groups import Group, Mode
 from orbitmq.testing.simulation.machines import BrokerMachine
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Onlooker:
     """`note(text)` writes a line of the trace, `break_(rule, detail)` notes a breach, `now()` is the right
     time.

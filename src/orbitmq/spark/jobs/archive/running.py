@@ -229,7 +229,7 @@ def _warn_of_absent(offline: OfflineOptions, ui: JobUi) -> None:
         ui.warn(absent)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _Run:
     """One run over an open lake."""
 
