@@ -1,6 +1,6 @@
 """All kinds of messages at once while the broker is killed: nothing lost, doubled, early, or out of order.
 
-ORBITMQ_MIXED_SECONDS (60) says for how long, half of it with either way of flushing (ASYNC_FLUSH at night);
+ORBITMQ_MIXED_SECONDS (40) says for how long, half of it with either way of flushing (ASYNC_FLUSH at night);
 ORBITMQ_MIXED_SEED with which chances; a failure names its seed.
 """
 
@@ -16,7 +16,7 @@ from orbitmq.testing import LocalBroker
 from tests.fault.mixed import PROPERTIES, Mix
 from tests.kit.brokers import others_at_night
 
-SECONDS = float(os.environ.get("ORBITMQ_MIXED_SECONDS", "60"))
+SECONDS = float(os.environ.get("ORBITMQ_MIXED_SECONDS", "40"))
 SEED = int(os.environ.get("ORBITMQ_MIXED_SEED", "1"))
 
 pytestmark = pytest.mark.timeout(SECONDS * 2 + 600)

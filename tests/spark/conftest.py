@@ -59,7 +59,8 @@ def spark(java_for_spark: None) -> Iterator[SparkSession]:
     """One session for all tests, with Spark's Avro package where Maven can fetch it."""
     from orbitmq.spark import local_session
 
-    conf = {}
+    # Of a state, each partition has files for each batch, and tests have few rows.
+    conf = {"spark.sql.shuffle.partitions": "2"}
     if shutil.which("mvn"):
         avro = jars(Path(__file__).with_name("avro.xml"), "spark-avro")
         conf["spark.jars"] = ",".join(map(str, sorted(avro.glob("*.jar"))))

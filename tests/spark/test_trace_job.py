@@ -98,6 +98,7 @@ def test_traces_of_our_client(orbitmq_server: Server, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.nightly  # `unit/client/trace/test_records` holds our records to Java's bytes with every change
 def test_traces_of_java_s_client(server: Server, topic: str, traces: str, tmp_path: Path) -> None:
     need("java", "mvn")
     from tests.peers.mqadmin_shell import Shell
