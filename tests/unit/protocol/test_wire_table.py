@@ -14,5 +14,5 @@ def test_a_row() -> None:
     row = next(line for line in markdown().splitlines() if line.startswith("| 14 |"))
     assert row == (
         "| 14 | QUERY_CONSUMER_OFFSET | broker | `consumerGroup`, `topic`, `queueId` int, "
-        "`setZeroIfNotFound` bool?, `bname`? |  | `offset` long |  |"
+        "`setZeroIfNotFound` bool?, `bname`?, `lo` bool? |  | `offset` long |  |"
     )
