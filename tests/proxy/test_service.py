@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
+from orbitmq.protocol.handles.pop import PopHandle
 from orbitmq.protocol.names import AUTO_CREATE_TOPIC
 from orbitmq.protocol.requests.group import UpdateAndCreateSubscriptiongroup
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
@@ -288,6 +290,33 @@ async def test_handles_of_any_proxy_count_and_those_of_nowhere_are_refused(
         stranger = BareClient(other.address, "c2")
         assert (await stranger.acknowledge(name, name, handle)).status.code == pb.OK
         await stranger.close()
+
+
+async def test_a_message_that_another_proxy_has_renewed_is_acknowledged_by_the_handle_of_its_client(
+    broker: LocalBroker,
+) -> None:
+    name = topic(broker, "RenewedElsewhere")
+    options = {"defaultInvisibleTimeMills": 1000, "renewAheadTimeMillis": 10**9}
+    async with proxy_before(broker, **options) as first, proxy_before(broker) as second:
+        client, heir = BareClient(first.address), BareClient(second.address)
+        settings = client.consuming(name, name)
+        settings.client_type = pb.PUSH_CONSUMER
+        for one in (client, heir):
+            await one.settle_in(settings)
+        await client.send(name, b"x")
+        request = pb.ReceiveMessageRequest(batch_size=1, auto_renew=True)
+        request.group.name = request.message_queue.topic.name = name
+        answers = await client.answers("ReceiveMessage", request)
+        (given,) = [
+            one.message.system_properties.receipt_handle for one in answers if one.HasField("message")
+        ]
+        handle = PopHandle.from_text(given)
+        await first._settling.renew_due()
+        await until(lambda: time.time() * 1000 > handle.visible_ms)
+        for code in (pb.OK, pb.INVALID_RECEIPT_HANDLE):
+            assert (await heir.acknowledge(name, name, given)).status.code == code
+        for one in (client, heir):
+            await one.close()
 
 
 async def test_metadata_beyond_the_limit_ends_the_call_alone(broker: LocalBroker, client: BareClient) -> None:

@@ -58,6 +58,7 @@ BESIDE_THE_CLASS = {
     ("SEARCH_OFFSET_BY_TIMESTAMP", "liteTopic"),
     ("ACK_MESSAGE", "liteTopic"),
     ("CHANGE_MESSAGE_INVISIBLETIME", "liteTopic"),
+    ("CHANGE_MESSAGE_INVISIBLETIME", "orbitmqRenewal"),
     ("CHANGE_MESSAGE_INVISIBLETIME", "suspend"),
 }
 """Fields that peers put beside those of the header class, as the table's notes say, or have since 5.5."""

@@ -12,17 +12,20 @@ from orbitmq.proxy.errors import ProxyRefused
 from orbitmq.proxy.wire import messaging_pb2 as pb
 
 
-def read_handle(text: str, now: int) -> PopHandle:
-    """The handle that a client gives back. Raises ProxyRefused for one that is none, or is over at `now`."""
+def read_handle(text: str) -> PopHandle:
+    """The handle that a client gives back, which may be over. Raises ProxyRefused for one that is none."""
     try:
         handle = PopHandle.from_text(text)
     except BadHandle as error:
         raise ProxyRefused(pb.INVALID_RECEIPT_HANDLE, f"receipt handle: {error}") from None
     if handle.queue_offset < 0:
         raise ProxyRefused(pb.INVALID_RECEIPT_HANDLE, "receipt handle without a queue offset")
-    if handle.visible_ms <= now:
-        raise ProxyRefused(pb.INVALID_RECEIPT_HANDLE, "receipt handle is expired")
     return handle
+
+
+def expired() -> ProxyRefused:
+    """The refusal of a handle that is over."""
+    return ProxyRefused(pb.INVALID_RECEIPT_HANDLE, "receipt handle is expired")
 
 
 class PopAnswer:

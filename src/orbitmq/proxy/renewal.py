@@ -1,8 +1,8 @@
 """Messages that the proxy keeps invisible while a push consumer works on them. Rules only: no clock.
 
 A handle that was renewed is replaced by a new one, which its client does not know. So the newest handle is
-looked up by the one that the client holds. A client may also acknowledge by a handle of another proxy: that
-handle counts as it is.
+looked up by the one that the client holds. A client may also acknowledge by a handle of another proxy: if
+that one has renewed it, brokers of OrbitMQ know the newest (`broker/pop/renewed.py`), others do not.
 """
 
 from __future__ import annotations

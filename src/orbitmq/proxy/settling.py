@@ -11,14 +11,15 @@ from typing import Any
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.handles.pop import PopHandle, real_topic
-from orbitmq.protocol.requests.pop import AckMessage, ChangeMessageInvisibletime
+from orbitmq.protocol.requests.pop import RENEWED, AckMessage, ChangeMessageInvisibletime
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack
+from orbitmq.protocol.schema.declare import Reply
 from orbitmq.proxy.checks import check_invisible_time, duration_ms, group_name, topic_name
 from orbitmq.proxy.cluster import Cluster
 from orbitmq.proxy.context import Caller
 from orbitmq.proxy.errors import OK, ProxyRefused, joined_status, status_of
 from orbitmq.proxy.options import ProxySettings
-from orbitmq.proxy.receipts import read_handle
+from orbitmq.proxy.receipts import expired, read_handle
 from orbitmq.proxy.renewal import Renewals, Renewed
 from orbitmq.proxy.settings import retry_delay_ms
 from orbitmq.proxy.wire import messaging_pb2 as pb
@@ -64,7 +65,15 @@ class Settling:
     ) -> pb.Status:
         given = entry.receipt_handle
         try:
-            await self._acknowledge(group, topic, self._newest(given, caller))
+            newest = self._renewals.newest(caller.client_id, given)
+            handle = newest or read_handle(given)
+            is_over = newest is None and handle.visible_ms <= self._now()
+            if is_over and (handle.is_order or handle.lite_topic):
+                raise expired()
+            reply = await self._acknowledge(group, topic, handle)
+            # Another proxy may have renewed the message: the broker knows.
+            if is_over and RENEWED not in (reply.extra or {}):
+                raise expired()
         except (ProxyRefused, NetError, BrokerRefused) as error:
             return status_of(error)
         self._renewals.remove(caller.client_id, given)
@@ -135,7 +144,8 @@ class Settling:
                 pause_ms = retry_delay_ms(await self._cluster.group(one.group), one.attempt)
                 await self._change(one.group, one.topic, one.handle, pause_ms)
                 return
-            changed = await self._change(one.group, one.topic, one.handle, self._renewals.next_ms(one))
+            next_ms = self._renewals.next_ms(one)
+            changed = await self._change(one.group, one.topic, one.handle, next_ms, renewal=True)
             self._renewals.renewed(one, changed)
         except (ProxyRefused, NetError, BrokerRefused) as error:
             if self._renewals.failed(one):
@@ -149,24 +159,38 @@ class Settling:
     def _newest(self, given: str, caller: Caller) -> PopHandle:
         """The handle that counts now: a renewed one in place of the client's. Raises ProxyRefused."""
         newest = self._renewals.newest(caller.client_id, given)
-        return read_handle(given, self._now()) if newest is None else newest
+        if newest is not None:
+            return newest
+        handle = read_handle(given)
+        if handle.visible_ms <= self._now():
+            raise expired()
+        return handle
 
-    async def _acknowledge(self, group: str, topic: str, handle: PopHandle) -> None:
+    async def _acknowledge(self, group: str, topic: str, handle: PopHandle) -> Reply:
         stored_in = real_topic(topic, group, handle.topic_type)
         what = (group, stored_in, handle.queue_id, _told(handle), handle.queue_offset)
-        await self._cluster.call(
+        return await self._cluster.call(
             await self._cluster.master(handle.broker_name), AckMessage(*what, handle.lite_topic or None)
         )
 
     async def _change(
-        self, group: str, topic: str, handle: PopHandle, invisible_ms: int, *, suspend: bool = False
+        self,
+        group: str,
+        topic: str,
+        handle: PopHandle,
+        invisible_ms: int,
+        *,
+        suspend: bool = False,
+        renewal: bool = False,
     ) -> PopHandle:
         stored_in = real_topic(topic, group, handle.topic_type)
         what = (group, stored_in, handle.queue_id, _told(handle), handle.queue_offset, invisible_ms)
         lite_topic = handle.lite_topic
         reply = await self._cluster.call(
             await self._cluster.master(handle.broker_name),
-            ChangeMessageInvisibletime(*what, lite_topic or None, suspend if lite_topic else None),
+            ChangeMessageInvisibletime(
+                *what, lite_topic or None, suspend if lite_topic else None, renewal or None
+            ),
         )
         if lite_topic and not reply.pop_time:
             return handle  # it was acknowledged before
@@ -189,7 +213,7 @@ class Settling:
         )
         await self._acknowledge(group, topic, handle)
 
-    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _start(self, work: Coroutine[Any, Any, object], name: str) -> None:
         async def run() -> None:
             try:
                 await work

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from orbitmq.broker.lite.pops import LitePops
 from orbitmq.broker.metadata.identity import BrokerIdentity
@@ -22,6 +22,7 @@ from orbitmq.protocol.handles.pop import TYPE_RETRY_V2, PopHandle, real_topic
 from orbitmq.protocol.remoting.command import LANGUAGE_CODES, LANGUAGE_OTHER, Command
 from orbitmq.protocol.remoting.header_cy import encode_success
 from orbitmq.protocol.requests.pop import (
+    RENEWED,
     AckMessage,
     BatchAckMessage,
     ChangeMessageInvisibletime,
@@ -64,11 +65,21 @@ def ack_message(tables: PopAckTables, call: Call[AckMessage], now: int) -> Resul
             request.consumer_group, request.topic, request.lite_topic, request.offset, handle, now
         )
         return Void()
-    end_offset = tables.pop_acks.acknowledge(
-        request.consumer_group, request.topic, request.offset, handle, now
-    )
+    result = _acknowledge(tables, request, handle, now)
     _wake_freed(tables)
-    return _after_flush(tables, Void(), end_offset, now)
+    return result
+
+
+def _acknowledge(tables: PopAckTables, request: AckMessage, handle: PopHandle, now: int) -> Result:
+    """Acknowledges one message, by its newest handle if a proxy has renewed it: the reply says so then."""
+    acks, group, topic, offset = tables.pop_acks, request.consumer_group, request.topic, request.offset
+    if not acks.renewed:
+        return _after_flush(tables, Void(), acks.acknowledge(group, topic, offset, handle, now), now)
+    given = replace(handle, queue_offset=offset)
+    newest = acks.renewed.newest(group, topic, given, now)
+    end_offset = acks.acknowledge(group, topic, offset, newest or handle, now)
+    acks.renewed.remove(group, topic, given)
+    return _after_flush(tables, Void(extra=None if newest is None else {RENEWED: "true"}), end_offset, now)
 
 
 def handle_ack_frames(tables: PopAckTables, data: bytes, peer: Peer, now: int) -> HandledFrames | None:
@@ -139,8 +150,7 @@ def ack_many(
                 acks.check_queue(topic, request.queue_id)
                 handle = _handle(request.extra_info, request.queue_id)
                 if handle.is_order or handle.queue_offset < 0 or handle.physical_offset >= 0:
-                    end_offset = acks.acknowledge(group, topic, offset, handle, now)
-                    results[place] = _after_flush(tables, Void(), end_offset, now)
+                    results[place] = _acknowledge(tables, request, handle, now)
                     continue
                 fresh = _Pop(handle, *acks.check_offset(topic, offset, handle))
                 pop = pops.setdefault((topic, group, own), fresh)
@@ -248,11 +258,16 @@ def change_message_invisibletime(
             invisible_time=invisible_ms,
             revive_qid=handle.revive_queue_id if pop_time else 0,
         )
-    hidden = tables.pop_acks.hide(
-        request.consumer_group, request.topic, request.offset, request.invisible_time, handle, now
-    )
+    acks, group, topic, offset = tables.pop_acks, request.consumer_group, request.topic, request.offset
+    given = replace(handle, queue_offset=offset)
+    handle = acks.renewed.newest(group, topic, given, now) or handle
+    hidden = acks.hide(group, topic, offset, request.invisible_time, handle, now)
     if hidden is None:
         return Void()
+    if request.renewal and not handle.is_order:
+        acks.renewed.note(group, topic, given, hidden.handle_after(given), now)
+    else:
+        acks.renewed.remove(group, topic, given)
     reply = InvisibletimeReply(
         pop_time=hidden.pop_time, invisible_time=hidden.invisible_ms, revive_qid=hidden.revive_queue_id
     )

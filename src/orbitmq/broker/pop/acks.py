@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orbitmq.broker.metadata.deletions import Deletions
 from orbitmq.broker.metadata.identity import BrokerIdentity
@@ -14,6 +14,7 @@ from orbitmq.broker.pop.acks_cy import AckTemplate
 from orbitmq.broker.pop.check_points import CheckPoints
 from orbitmq.broker.pop.in_flight import InFlight
 from orbitmq.broker.pop.order import NotInWork, OrderTable
+from orbitmq.broker.pop.renewed import RenewedHandles
 from orbitmq.protocol.bodies.pop import PopCheckPoint
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -34,6 +35,16 @@ class Hidden:
     end_offset: int
     """Physical offset behind what was stored for it."""
 
+    def handle_after(self, before: PopHandle) -> PopHandle:
+        """The handle of the message from now on."""
+        return replace(
+            before,
+            start_offset=before.queue_offset,
+            pop_time=self.pop_time,
+            invisible_ms=self.invisible_ms,
+            revive_queue_id=self.revive_queue_id,
+        )
+
 
 @dataclass(eq=False, repr=False)
 class PopAcks:
@@ -50,6 +61,7 @@ class PopAcks:
     def __post_init__(self) -> None:
         self._freed: list[tuple[str, str, int]] = []
         self.deletions: Deletions | None = None
+        self.renewed = RenewedHandles()
         self._templates: dict[bytes, AckTemplate] = {}
         """By topic, group and handle."""
 

@@ -18,6 +18,7 @@ from orbitmq.protocol.schema.declare import (
     RequestQueue,
     Void,
     request,
+    wire,
 )
 
 
@@ -32,6 +33,10 @@ class PopReply(Reply):
     msg_offset_info: str | None = None
     order_count_info: str | None = None
     body: Bytes | None = None
+
+
+RENEWED = "orbitmqRenewed"
+"""Header field of the reply to an acknowledgement that counts for a message which a proxy has renewed."""
 
 
 @request(200050, queue=RequestQueue.PULL)
@@ -100,6 +105,8 @@ class ChangeMessageInvisibletime(Request[InvisibletimeReply]):
     lite_topic: str | None = None
     suspend: bool | None = None
     """Of a lite topic: hide the whole batch, and do not count its next delivery."""
+    renewal: bool | None = wire("orbitmqRenewal", default=None)
+    """A proxy hides the message for its client, which goes on with the handle of before."""
 
 
 class NotificationReply(Reply):
