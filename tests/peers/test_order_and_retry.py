@@ -42,7 +42,7 @@ def java(cluster: OrbitMQ | Apache, tmp_path: Path) -> Iterator[Shell]:
 
 def heard(java: Shell, group: str, count: int, limit_ms: int = 60_000) -> list[Heard]:
     lines = java.done(f"@heard {group} {count} {limit_ms}").splitlines()
-    rows = [re.fullmatch(r"(\d+) (.*) (\d+) (\S+)", line) for line in lines]
+    rows = [re.fullmatch(r"(\d+) (.*) (\d+) (\S+) \S+ \d+ \d+", line) for line in lines]
     return [Heard(int(row[1]), row[2], int(row[3]), row[4]) for row in rows if row]
 
 

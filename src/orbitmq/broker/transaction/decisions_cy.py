@@ -71,7 +71,7 @@ class Decisions:
         self.ended: list[EndedHalf] = []
         self.reserved = 0  # bytes behind all records, for the op record
 
-    def handle(self, header, log):
+    def handle(self, header: cython.pointer[SendHeader], log: cython.pointer[LogEnd]) -> cython.bint:
         """Handles a decision; False if it is for the general path, and then nothing has changed."""
         decision: Decision
         half: Half
@@ -93,7 +93,12 @@ class Decisions:
         self._note(cython.address(decision), cython.address(half), reserved)
         return True
 
-    def _find_half(self, decision, log, half):
+    def _find_half(
+        self,
+        decision: cython.pointer[Decision],
+        log: cython.pointer[cython.const[LogEnd]],
+        half: cython.pointer[Half],
+    ) -> cython.bint:
         """Reads the half message of a decision; False if it was decided before, or is not near the end of
         the log.
         """
@@ -108,7 +113,13 @@ class Decisions:
             return False
         return half.topic.size <= 127 and to_number(half.queue_id, cython.address(decision.queue_id))
 
-    def _commit(self, decision, half, log, reserved):
+    def _commit(
+        self,
+        decision: cython.pointer[cython.const[Decision]],
+        half: cython.pointer[cython.const[Half]],
+        log: cython.pointer[LogEnd],
+        reserved: cython.Py_ssize_t,
+    ) -> cython.bint:
         """Stores the message of a half message; False if it has no place yet, or is not plain."""
         record: NewRecord
         topic: str = text_of(half.topic)
@@ -136,7 +147,9 @@ class Decisions:
         self._count(topic, record.queue_id, decision.offset, record.size)
         return True
 
-    def _op_bytes(self, log, body):
+    def _op_bytes(
+        self, log: cython.pointer[cython.const[LogEnd]], body: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
         """Bytes of the op record with one more name, of `body` bytes; 0 if that would make it too long."""
         whole: cython.Py_ssize_t = len(self._named) + body
         if whole > log.max_body or (self._named and whole > self._rules.max_op_bytes):
@@ -145,7 +158,12 @@ class Decisions:
         size += len(self._rules.op_properties) + (PROPERTY_CRC_BYTES + 1 if log.with_crc else 0)
         return 0 if size > log.max_record else size
 
-    def _note(self, decision, half, reserved):
+    def _note(
+        self,
+        decision: cython.pointer[cython.const[Decision]],
+        half: cython.pointer[cython.const[Half]],
+        reserved: cython.Py_ssize_t,
+    ) -> cython.int:
         """Notes a decision that counts: what fails from here on, for want of memory, rolls back the whole
         read.
         """
@@ -167,7 +185,9 @@ class Decisions:
         )
         return 0
 
-    def _count(self, topic, queue_id, offset, size):
+    def _count(
+        self, topic: str, queue_id: cython.int, offset: cython.longlong, size: cython.Py_ssize_t
+    ) -> cython.int:
         # Statistics tell large ones apart: each counts by itself.
         key = (topic, queue_id, -1 if size <= _SMALL_BYTES else offset)
         count = self._counts.get(key)
@@ -178,7 +198,7 @@ class Decisions:
             count[1] += size
         return 0
 
-    def end(self, log, stats):
+    def end(self, log: cython.pointer[LogEnd], stats: object) -> cython.int:
         """Writes the op record, for which space was reserved, and reports what was published."""
         record: NewRecord
         if not self._named:
