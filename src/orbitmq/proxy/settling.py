@@ -194,13 +194,7 @@ class Settling:
         )
         if lite_topic and not reply.pop_time:
             return handle  # it was acknowledged before
-        return replace(
-            handle,
-            start_offset=0 if lite_topic else handle.queue_offset,
-            pop_time=reply.pop_time,
-            invisible_ms=reply.invisible_time,
-            revive_queue_id=reply.revive_qid,
-        )
+        return handle.hidden(reply.pop_time, reply.invisible_time, reply.revive_qid)
 
     async def _bury(self, group: str, topic: str, handle: PopHandle, message_id: str | None) -> None:
         if handle.physical_offset < 0:

@@ -265,7 +265,8 @@ def change_message_invisibletime(
     if hidden is None:
         return Void()
     if request.renewal and not handle.is_order:
-        acks.renewed.note(group, topic, given, hidden.handle_after(given), now)
+        newest = given.hidden(hidden.pop_time, hidden.invisible_ms, hidden.revive_queue_id)
+        acks.renewed.note(group, topic, given, newest, now)
     else:
         acks.renewed.remove(group, topic, given)
     reply = InvisibletimeReply(

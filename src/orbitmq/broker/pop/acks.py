@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from orbitmq.broker.metadata.deletions import Deletions
 from orbitmq.broker.metadata.identity import BrokerIdentity
@@ -34,16 +34,6 @@ class Hidden:
     revive_queue_id: int
     end_offset: int
     """Physical offset behind what was stored for it."""
-
-    def handle_after(self, before: PopHandle) -> PopHandle:
-        """The handle of the message from now on."""
-        return replace(
-            before,
-            start_offset=before.queue_offset,
-            pop_time=self.pop_time,
-            invisible_ms=self.invisible_ms,
-            revive_queue_id=self.revive_queue_id,
-        )
 
 
 @dataclass(eq=False, repr=False)

@@ -8,7 +8,7 @@ handle carries the physical offset behind it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orbitmq.protocol.errors import Malformed
 from orbitmq.protocol.names import RETRY_PREFIX, REVIVE_TOPIC_PREFIX
@@ -85,6 +85,17 @@ class PopHandle:
     def visible_ms(self) -> int:
         """The time from which others of the group may get the message."""
         return self.pop_time + self.invisible_ms
+
+    def hidden(self, pop_time: int, invisible_ms: int, revive_queue_id: int) -> PopHandle:
+        """The handle of the message once its invisible time was changed, with what the broker says of it."""
+        start = 0 if self.lite_topic else self.queue_offset
+        return replace(
+            self,
+            start_offset=start,
+            pop_time=pop_time,
+            invisible_ms=invisible_ms,
+            revive_queue_id=revive_queue_id,
+        )
 
     def to_text(self) -> str:
         """The text that peers carry: seven fields, and those three behind them that are known."""
