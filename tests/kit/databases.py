@@ -104,7 +104,7 @@ class DatabaseServer(ABC):
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 cwd=self.folder,
-                env=without_sanitizers(),
+                env=self._environment(),
                 **self._as(),
             )
         deadline = time.monotonic() + START_SECONDS
@@ -141,6 +141,10 @@ class DatabaseServer(ABC):
             self._process = None
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _environment(self) -> dict[str, str]:
+        # A MariaDB that starts removes each temporary table that it finds: no two may share their folder.
+        return {**without_sanitizers(), "TMPDIR": str(self.folder)}
+
     def _as(self) -> dict[str, Any]:
         if self._user is None:
             return {}
@@ -153,7 +157,7 @@ class DatabaseServer(ABC):
             capture_output=True,
             text=True,
             cwd=self.folder,
-            env=without_sanitizers(),
+            env=self._environment(),
             **self._as(),
         )
         if done.returncode:
