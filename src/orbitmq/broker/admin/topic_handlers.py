@@ -27,6 +27,7 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.static_topic import WrongMapping
 from orbitmq.protocol.bodies.stats import TopicOffset, TopicStatsTable, pack_ends
 from orbitmq.protocol.bodies.topic import (
+    MAX_QUEUES,
     TopicConfig,
     TopicConfigAndMappingSerializeWrapper,
     TopicConfigAndQueueMapping,
@@ -154,6 +155,8 @@ def _check(tables: TopicTables, wanted: TopicConfig) -> None:
     names.check_topic_name(topic)
     if tables.settings.validate_system_topic_when_update_topic and tables.topics.is_system(topic):
         raise Refused(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
+    if not (0 <= wanted.read_queue_nums <= MAX_QUEUES and 0 <= wanted.write_queue_nums <= MAX_QUEUES):
+        raise Refused(ResponseCode.INVALID_PARAMETER, f"A topic has 0 to {MAX_QUEUES} queues on a broker.")
     if wanted.attributes.get("+" + MESSAGE_TYPE) == "MIXED" and not (
         tables.settings.enable_mixed_message_type
     ):

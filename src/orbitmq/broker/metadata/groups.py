@@ -11,7 +11,10 @@ from orbitmq.broker.metadata.options import TopicOptions
 from orbitmq.broker.metadata.snapshots import Snapshot, TextLog, document_text, in_file, map_text
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from orbitmq.protocol.bodies.topic import MAX_QUEUES
 from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS
 from orbitmq.protocol.schema.fastjson import write_pretty
 from orbitmq.protocol.schema.json_body import require_member
@@ -59,7 +62,9 @@ class GroupTable:
 
     @staticmethod
     def altered(wanted: SubscriptionGroupConfig, current: SubscriptionGroupConfig | None) -> dict[str, str]:
-        """The attributes after `wanted`. Raises Refused (SYSTEM_ERROR)."""
+        """The attributes after `wanted`. Raises Refused (SYSTEM_ERROR, INVALID_PARAMETER)."""
+        if wanted.retry_queue_nums > MAX_QUEUES:
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"A group has {MAX_QUEUES} retry queues at most.")
         return alter(GROUP_ATTRIBUTES, None if current is None else current.attributes, wanted.attributes)
 
     def delete(self, group: str, now: int) -> bool:

@@ -59,7 +59,9 @@ class RouteTable:
         return set(self._asked_ms)
 
     def learn(self, topic: str, route: TopicRouteData | None) -> None:
-        """Takes over what a name server said; None: no such topic there."""
+        """Takes over what a name server said; None: no such topic there. Raises MalformedReply."""
+        if route is not None:
+            route.check_size()
         queues = [] if route is None else route.queue_datas
         self._queues[topic] = [
             MessageQueue(topic, data.broker_name, queue_id)

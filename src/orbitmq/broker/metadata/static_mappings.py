@@ -23,13 +23,11 @@ from orbitmq.protocol.bodies.static_topic import (
     check_items,
     check_successor,
 )
+from orbitmq.protocol.bodies.topic import MAX_QUEUES
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.schema.json_body import require_member
-
-MAX_LOGICAL_QUEUES = 65_536
-"""Queues of a static topic: every client has all of them in memory."""
 
 
 class LedQueue(NamedTuple):
@@ -71,8 +69,8 @@ class StaticMappings:
             raise WrongMapping(
                 f"The mapping is one of {wanted.bname}, and this broker is {self._broker_name}"
             )
-        if not 0 <= wanted.total_queues <= MAX_LOGICAL_QUEUES:
-            raise WrongMapping(f"A static topic has {MAX_LOGICAL_QUEUES} queues at most")
+        if not 0 <= wanted.total_queues <= MAX_QUEUES:
+            raise WrongMapping(f"A static topic has {MAX_QUEUES} queues at most")
         for items in wanted.hosted_queues.values():
             check_items(items)
         current = self.by_topic.get(wanted.topic)

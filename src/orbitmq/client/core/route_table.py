@@ -12,7 +12,7 @@ from orbitmq.net.near_names import near_topics
 from orbitmq.net.shared import result_of
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import MASTER_ID
-from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.errors import BrokerRefused, MalformedReply
 
 MOST_NEAR = 100
 """Unknown topics for which names like theirs are kept: who asks again does not fetch all names again."""
@@ -40,7 +40,7 @@ class RouteTable:
     async def route(self, topic: str) -> TopicRoute | None:
         """The route, looked up if need be; None where no name server knows the topic.
 
-        Raises NoNameServer, BrokerRefused, Closed.
+        Raises NoNameServer, BrokerRefused, MalformedReply, Closed.
         """
         return self._routes.get(topic) or await self.refresh(topic)
 
@@ -52,7 +52,7 @@ class RouteTable:
     async def route_to_publish(self, topic: str, template: str, queue_nums: int) -> TopicRoute:
         """The route, or for a topic that does not exist yet one after `template`.
 
-        Raises TopicNotFound, NoMasterNow, NoNameServer, BrokerRefused, Closed.
+        Raises TopicNotFound, NoMasterNow, NoNameServer, BrokerRefused, MalformedReply, Closed.
         """
         route = self._routes.get(topic) or self._templates.get(topic)
         if route is None:
@@ -87,7 +87,7 @@ class RouteTable:
         return topic in self._templates
 
     async def refresh(self, topic: str) -> TopicRoute | None:
-        """Looks a topic up now. Raises NoNameServer, BrokerRefused, Closed."""
+        """Looks a topic up now. Raises NoNameServer, BrokerRefused, MalformedReply, Closed."""
         task = self._looking.get(topic)
         if task is None:
             task = asyncio.create_task(self._look_up(topic), name=f"route of {topic}")
@@ -116,13 +116,13 @@ class RouteTable:
     async def refresh_all(self) -> None:
         """Looks every topic up again that is known, or stands under the model.
 
-        Raises NoNameServer, Closed; BrokerRefused, once the others have been looked up.
+        Raises NoNameServer, Closed; BrokerRefused and MalformedReply, once the others have been looked up.
         """
         refused = None
         for topic in [*self._routes, *self._templates]:
             try:
                 await self.refresh(topic)
-            except BrokerRefused as error:
+            except (BrokerRefused, MalformedReply) as error:
                 refused = refused or error
         if refused is not None:
             raise refused

@@ -14,7 +14,10 @@ Addresses = dict[int, str]
 
 
 class TopicRoute:
-    """One topic's queues and brokers, taken apart once and then only read."""
+    """One topic's queues and brokers, taken apart once and then only read.
+
+    Raises MalformedReply for a route with too many queues.
+    """
 
     __slots__ = (
         "brokers",
@@ -27,6 +30,7 @@ class TopicRoute:
     )
 
     def __init__(self, topic: str, data: TopicRouteData) -> None:
+        data.check_size()
         self.data = data
         """The route as the name server sent it."""
         self.brokers: dict[str, Addresses] = {
@@ -96,9 +100,8 @@ def _publish_queues(
     if data.order_topic_conf:
         return [
             MessageQueue(topic, broker, queue_id)
-            for broker, _, count in (part.partition(":") for part in data.order_topic_conf.split(";"))
-            if count.isdigit()
-            for queue_id in range(int(count))
+            for broker, count in data.order_counts()
+            for queue_id in range(count)
         ]
     if leaders:
         return [queue for queue, broker in leaders.items() if MASTER_ID in brokers.get(broker, ())]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from orbitmq.protocol.bodies.static_topic import TopicQueueMappingInfo
 from orbitmq.protocol.bodies.topic import TopicConfigAndMappingSerializeWrapper
+from orbitmq.protocol.errors import MalformedReply
 from orbitmq.protocol.schema.json_body import JsonBody, Long
 
 
@@ -35,6 +36,10 @@ class BrokerData(JsonBody):
     enable_acting_master: bool = False
 
 
+MAX_ROUTE_QUEUES = 1_000_000
+"""Queues of a topic on all brokers."""
+
+
 @dataclass(slots=True)
 class TopicRouteData(JsonBody):
     """The route of a topic: its queues and their brokers."""
@@ -45,6 +50,20 @@ class TopicRouteData(JsonBody):
     broker_datas: list[BrokerData] = field(default_factory=list)
     filter_server_table: dict[str, list[str]] = field(default_factory=dict)
     topic_queue_mapping_by_broker: dict[str, TopicQueueMappingInfo] | None = None
+
+    def order_counts(self) -> list[tuple[str, int]]:
+        """The brokers of an order topic with their numbers of queues."""
+        parts = (part.partition(":") for part in (self.order_topic_conf or "").split(";"))
+        return [(broker, int(count)) for broker, _, count in parts if count.isdecimal()]
+
+    def check_size(self) -> None:
+        """Raises MalformedReply for more queues than any cluster has: a reader is about to make them all."""
+        rows, mappings = self.queue_datas, (self.topic_queue_mapping_by_broker or {}).values()
+        queues = sum(max(row.read_queue_nums, row.write_queue_nums, 0) for row in rows)
+        queues += sum(max(info.total_queues, 0) for info in mappings)
+        queues += sum(count for _, count in self.order_counts())
+        if queues > MAX_ROUTE_QUEUES:
+            raise MalformedReply(f"a route has {MAX_ROUTE_QUEUES:,} queues at most, and this one {queues:,}")
 
 
 @dataclass(slots=True)

@@ -9,6 +9,9 @@ from orbitmq.protocol.bodies.static_topic import TopicQueueMappingDetail, TopicQ
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.schema.json_body import JsonBody, Long
 
+MAX_QUEUES = 100_000
+"""Queues of a topic on one broker, and of a static topic: every client has all of them in memory."""
+
 
 class TopicFilterType(IntEnum):
     """The number of tags of a message; every peer writes SINGLE_TAG."""

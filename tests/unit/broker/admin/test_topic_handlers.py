@@ -5,6 +5,7 @@ from orbitmq.handling.call import Saved, Wait
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.stats import unpack_ends
 from orbitmq.protocol.bodies.topic import (
+    MAX_QUEUES,
     CreateTopicListRequestBody,
     DeleteTopicListRequestBody,
     TopicConfig,
@@ -54,6 +55,14 @@ def test_a_topic_that_is_so_already_needs_no_wait() -> None:
 @pytest.mark.parametrize("topic", ["a b", "x" * 128, "TBW102", "SCHEDULE_TOPIC_XXXX", "rmq_sys_x"])
 def test_names_that_topics_may_not_have_or_that_the_system_needs(topic: str) -> None:
     assert World().refusal(update(topic)).code == ResponseCode.INVALID_PARAMETER
+
+
+def test_a_topic_has_no_more_queues_than_every_client_can_keep() -> None:
+    assert World().refusal(update("T", MAX_QUEUES + 1)).code == ResponseCode.INVALID_PARAMETER
+    assert World().refusal(update("T", -1)).code == ResponseCode.INVALID_PARAMETER
+    world = World()
+    world.ask(update("T", MAX_QUEUES))
+    assert world.ask(GetTopicConfig("T")).body.read_queue_nums == MAX_QUEUES
 
 
 def test_attributes_that_are_refused() -> None:

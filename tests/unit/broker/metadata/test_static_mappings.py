@@ -77,7 +77,7 @@ def test_each_change_is_a_version_of_both_tables() -> None:
         (mapping(A, topic="U"), "no mapping"),
         (mapping(A, bname="broker-b"), "one of broker-b"),
         (mapping(A, epoch=4), "small epoch 4 < 5"),
-        (mapping(A, epoch=6, total=65_537), "65536 queues at most"),
+        (mapping(A, epoch=6, total=100_001), "100000 queues at most"),
         (mapping(A, epoch=6, scope="other"), "unmatched scope"),
         (mapping(epoch=5), "equal epoch with null data"),
         (mapping(A, B), "new leader is different but epoch equal"),

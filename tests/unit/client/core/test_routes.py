@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import pytest
+
 from orbitmq.client.core.routes import TopicRoute, address_to_read
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from orbitmq.protocol.bodies.static_topic import TopicQueueMappingInfo
+from orbitmq.protocol.errors import MalformedReply
 
 
 def route(**changes: object) -> TopicRoute:
@@ -40,6 +43,21 @@ def test_an_order_topic_has_the_queues_its_configuration_says() -> None:
         MessageQueue("T", "a", 0),
         MessageQueue("T", "a", 1),
     ]
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"queue_datas": [QueueData("a", 2**31 - 1, 1, 6)]},
+        {"order_topic_conf": f"a:{2**31 - 1}"},
+        {"topic_queue_mapping_by_broker": {"a": TopicQueueMappingInfo("T", total_queues=2**31 - 1)}},
+    ],
+)
+def test_a_route_with_more_queues_than_any_cluster_has_is_refused_before_they_are_made(
+    sizes: dict[str, object],
+) -> None:
+    with pytest.raises(MalformedReply, match="1,000,000"):
+        route(**sizes)
 
 
 def test_subscribe_queues_are_all_that_can_be_read() -> None:
