@@ -9,7 +9,7 @@ import shlex
 import shutil
 import signal
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -163,9 +163,14 @@ def logging_as_before() -> Iterator[None]:
             logger.setLevel(level)
 
 
-@pytest.fixture(scope="session")
+def scope_of_apache(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:
+    """A module by day: few have tests that ask, and an idle Apache takes a tenth of a core."""
+    return "session" if config.getoption("--nightly") else "module"
+
+
+@pytest.fixture(scope=scope_of_apache)
 def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apache]:
-    """Apache RocketMQ 5.4.0 with an empty store, started for the first test that asks and shared by all.
+    """Apache RocketMQ 5.4.0 with an empty store, started for the first test that asks and shared by others.
 
     `.namesrv` and `.broker` are its addresses. Topics and groups must be the test's own.
     """
@@ -190,7 +195,7 @@ def orbitmq_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrbitMQ
     server.stop()
 
 
-@pytest.fixture(scope="session", params=["orbitmq", pytest.param("apache", marks=pytest.mark.nightly)])
+@pytest.fixture(scope=scope_of_apache, params=["orbitmq", pytest.param("apache", marks=pytest.mark.nightly)])
 def cluster(request: pytest.FixtureRequest) -> OrbitMQ | Apache:
     """Each test once against OrbitMQ and at night against Apache's broker: `.name`, `.namesrv`, `.broker`.
 

@@ -109,7 +109,7 @@ class Apache:
                 "diskSpaceWarningLevelRatio": 98,
                 "waitTimeMillsInSendQueue": 10000,
                 # Comparing the timer wheel with its file each second takes half a core.
-                "timerFlushIntervalMs": 60_000,
+                "timerFlushIntervalMs": 600_000,
                 **broker_props,
             },
         )
