@@ -32,7 +32,8 @@ public class PopClient {
         topic = args[2];
         DefaultMQProducer producer = new DefaultMQProducer("JavaPopProducer");
         producer.setNamesrvAddr(args[0]);
-        producer.setSendMsgTimeout(20_000);
+        producer.setMqClientApiTimeout(30_000);
+        producer.setSendMsgTimeout(30_000);
         producer.start();
         api = producer.getDefaultMQProducerImpl().getmQClientFactory().getMQClientAPIImpl();
         try {
