@@ -13,7 +13,7 @@ from orbitmq.protocol.records.ids import host_text
 from orbitmq.protocol.records.inner_batch import is_inner_batch, plain_messages
 from orbitmq.protocol.records.message import COMPRESSED, COMPRESSION_MASK, COMPRESSION_ZLIB, StoredMessage
 from orbitmq.protocol.records.message import TRANSACTION_PREPARED as PREPARED_FLAG
-from orbitmq.protocol.records.properties import BadProperty, encode_properties
+from orbitmq.protocol.records.properties import BadProperty, encode_properties, whole_number
 from orbitmq.proxy.checks import MS_PER_SECOND, duration_ms, is_retry_or_dead
 from orbitmq.proxy.errors import ProxyRefused
 from orbitmq.proxy.wire import messaging_pb2 as pb
@@ -204,4 +204,4 @@ def _set_ms(timestamp: Timestamp, ms: int) -> None:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 19 else 0
+    return whole_number(text) or 0

@@ -27,6 +27,7 @@ from orbitmq.protocol.bodies.running import (
 from orbitmq.protocol.bodies.stats import TopicOffset
 from orbitmq.protocol.errors import ConsumerNotOnline, NoPermission, OrbitError
 from orbitmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX
+from orbitmq.protocol.records.properties import whole_number
 from orbitmq.protocol.remoting.versions import version_name
 from orbitmq.protocol.requests.client import GetConsumerRunningInfo
 
@@ -186,11 +187,10 @@ async def _member(
 
 def member_of(client_id: str, info: ConsumerRunningInfo) -> Member:
     """A member by its own report."""
-    threads = info.properties.get("PROP_THREADPOOL_CORE_SIZE", "")
     return Member(
         client_id,
         ordered=info.properties.get("PROP_CONSUMEORDERLY") == "true",
-        threads=int(threads) if threads.isdigit() else 0,
+        threads=whole_number(info.properties.get("PROP_THREADPOOL_CORE_SIZE")) or 0,
         subscriptions={one.topic: one.sub_string for one in info.subscription_set},
         held={
             queue: HeldQueue(

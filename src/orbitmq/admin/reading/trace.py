@@ -15,6 +15,7 @@ from orbitmq.protocol.errors import OrbitError, TopicNotExist
 from orbitmq.protocol.names import TRACE_TOPIC
 from orbitmq.protocol.records.ids import host_text
 from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.properties import whole_number
 
 MOST_CARRIERS = 64
 """Trace messages that are read for one message."""
@@ -79,28 +80,24 @@ def _parse(
     for record in text.split(END):
         kind, *fields = record.split(FIELD)
         if kind == "Pub" and len(fields) >= 13 and fields[4] == unique_id:
-            at_ms, cost_ms = _number(fields[0]) or stored_ms, _number(fields[9])
+            at_ms, cost_ms = whole_number(fields[0]) or stored_ms, whole_number(fields[9])
             yield Traced("sent", at_ms, _plain(fields[2]), client, None, cost_ms, fields[-1] == "true")
         elif kind == "SubBefore" and len(fields) >= 6 and fields[4] == unique_id:
-            at_ms = _number(fields[0]) or stored_ms
-            begun[fields[3]] = Traced("delivered", at_ms, _plain(fields[2]), client, _number(fields[5]))
+            at_ms = whole_number(fields[0]) or stored_ms
+            begun[fields[3]] = Traced("delivered", at_ms, _plain(fields[2]), client, whole_number(fields[5]))
             yield begun[fields[3]]
         elif kind == "SubAfter" and len(fields) >= 4 and fields[1] == unique_id:
             before = begun.get(fields[0])
-            cost_ms = _number(fields[2]) or 0
-            at_ms = (_number(fields[6]) if len(fields) > 6 else None) or (
+            cost_ms = whole_number(fields[2]) or 0
+            at_ms = (whole_number(fields[6]) if len(fields) > 6 else None) or (
                 stored_ms if before is None else before.at_ms + cost_ms
             )
             group = _plain(fields[7]) if len(fields) > 7 else "" if before is None else before.group
-            code = _number(fields[5]) if len(fields) > 5 else None
+            code = whole_number(fields[5]) if len(fields) > 5 else None
             known = code is not None and 0 <= code < len(Handled)
             success = fields[3] == "true"
             result = Handled(code).name if known and code is not None else "SUCCESS" if success else "FAILED"
             yield Traced("handled", at_ms, group, client, None, cost_ms, success, result)
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
 
 
 def _plain(text: str) -> str:

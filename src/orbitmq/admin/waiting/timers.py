@@ -17,6 +17,7 @@ from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.handles.recall import RecallHandle
 from orbitmq.protocol.names import REAL_TOPIC, RETRY_PREFIX, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, TIMER_TOPIC
 from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.properties import whole_number
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset, SearchOffsetByTimestamp
 from orbitmq.protocol.requests.send import RecallMessage
 
@@ -111,12 +112,12 @@ class TimerScan:
 
     def _note(self, broker: str, record: StoredMessage, now: int) -> None:
         properties = record.property_map()
-        topic, due = properties.get(REAL_TOPIC, ""), properties.get(TIMER_OUT_MS, "")
+        topic, due = properties.get(REAL_TOPIC, ""), whole_number(properties.get(TIMER_OUT_MS))
         taken_back = properties.get(TIMER_DEL_UNIQKEY)
         if taken_back is not None:
             self._pending.pop((broker, topic, taken_back.removeprefix(f"{topic}+")), None)
             return
-        if not due.isdigit() or int(due) <= now or (self._topic and topic != self._topic):
+        if due is None or due <= now or (self._topic and topic != self._topic):
             return
         unique_id = record.unique_id or ""
         key = unique_id or f"at {record.queue_offset}"
@@ -125,7 +126,7 @@ class TimerScan:
             record.queue_offset,
             topic,
             unique_id,
-            int(due),
+            due,
             record.store_timestamp,
             record.tags,
             tuple(record.keys),

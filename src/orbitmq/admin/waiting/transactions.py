@@ -20,6 +20,7 @@ from orbitmq.protocol.names import (
     TRANSACTION_GROUP,
 )
 from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.properties import whole_number
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset, QueryConsumerOffset
 from orbitmq.protocol.requests.transaction import ResumeCheckHalfMessage
 
@@ -91,7 +92,8 @@ async def _open_of(admin: Admin, one: BrokerAt, budget: int, found: Transactions
     decisions, all_decisions = await _read(admin, one, OP_HALF_TOPIC, first_decision, budget)
     for record in decisions:
         if record.tags == OP_TAG:
-            ended.update(int(part) for part in bytes(record.body).split(b",") if part.strip().isdigit())
+            numbers = map(whole_number, bytes(record.body).split(b","))
+            ended.update(number for number in numbers if number is not None)
     found.open += [_half(one.name, record) for record in half_records if record.queue_offset not in ended]
     found.is_complete = found.is_complete and all_halves and all_decisions
 
@@ -137,12 +139,11 @@ async def _pages(
 
 def _half(broker: str, record: StoredMessage) -> HalfMessage:
     properties = record.property_map()
-    checks, queue_id = properties.get(TRANSACTION_CHECK_TIMES, ""), properties.get(REAL_QUEUE_ID, "")
     return HalfMessage(
         broker,
         properties.get(REAL_TOPIC, ""),
-        int(queue_id) if queue_id.isdigit() else 0,
+        whole_number(properties.get(REAL_QUEUE_ID)) or 0,
         properties.get(PRODUCER_GROUP, ""),
-        int(checks) if checks.isdigit() else 0,
+        whole_number(properties.get(TRANSACTION_CHECK_TIMES)) or 0,
         record,
     )

@@ -203,7 +203,7 @@ def _batch_acks(
 
 
 def _batch_ack(tables: PopAckTables, broker_name: str, ack: BatchAck, now: int) -> int:
-    kind = int(ack.retry) if ack.retry.isdigit() else -1
+    kind = int(ack.retry) if ack.retry in ("0", "1", "2") else -1
     if not 0 <= kind <= TYPE_RETRY_V2:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"retry[{ack.retry}] is none of 0, 1, 2")
     bits = ack.bit_set or b""

@@ -15,7 +15,7 @@ from orbitmq.broker.delay.timer_state import TimerState
 from orbitmq.protocol.names import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, TIMER_TOPIC
 from orbitmq.protocol.records.hashing import java_hash
 from orbitmq.protocol.records.message import StoredMessage
-from orbitmq.protocol.records.properties import decode_properties
+from orbitmq.protocol.records.properties import decode_properties, whole_number
 from orbitmq.store import Appended, PendingMessage, PutStatus
 from orbitmq.store.timer.files import TimerFiles
 from orbitmq.store.timer.log import DEFAULT, DELETE, NO_UNIT, ROLL, UNIT_BYTES, TimerUnit, pack_unit
@@ -203,10 +203,10 @@ class Intake:
     def _read(self, record: StoredMessage) -> _Waiting | None:
         properties = decode_properties(record.properties)
         topic = properties.get(REAL_TOPIC, "")
-        out_ms = properties.get(TIMER_OUT_MS, "")
-        if not (topic and out_ms.isdigit() and properties.get(REAL_QUEUE_ID, "").isdigit()):
+        out_ms = whole_number(properties.get(TIMER_OUT_MS))
+        if not topic or out_ms is None or whole_number(properties.get(REAL_QUEUE_ID)) is None:
             return None
-        due_ms = due_time(properties, int(out_ms), record.store_timestamp, self._state.precision_ms)
+        due_ms = due_time(properties, out_ms, record.store_timestamp, self._state.precision_ms)
         key = properties.get(TIMER_DEL_UNIQKEY)
         if key is not None:
             names_topic = self._state.settings.append_topic_for_timer_delete_key

@@ -7,7 +7,7 @@ from orbitmq.protocol.handles.recall import RecallHandle
 from orbitmq.protocol.lite_topics import named_lmqs
 from orbitmq.protocol.names import REAL_QUEUE_ID, REAL_TOPIC, RETRY_PREFIX, TIMER_DEL_UNIQKEY, TIMER_OUT_MS
 from orbitmq.protocol.records.message import StoredMessage
-from orbitmq.protocol.records.properties import find_property
+from orbitmq.protocol.records.properties import find_property, whole_number
 from orbitmq.store import PendingMessage
 from orbitmq.store.timer.recovery import Identity, identity
 
@@ -41,15 +41,15 @@ def waited(record: StoredMessage, enqueued_ms: int, now: int, *, roll: bool = Fa
     own = b"TIMER_ENQUEUE_MS\x01%d\x02TIMER_DEQUEUE_MS\x01%d\x02" % (enqueued_ms, now)
     dropped: tuple[bytes, ...] = _OWN
     if roll:
-        times = find_property(properties, b"TIMER_ROLL_TIMES") or b"0"
-        own += b"TIMER_ROLL_TIMES\x01%d\x02" % (int(times) + 1 if times.isdigit() else 1)
+        times = whole_number(find_property(properties, b"TIMER_ROLL_TIMES")) or 0
+        own += b"TIMER_ROLL_TIMES\x01%d\x02" % (times + 1)
         dropped = (*_OWN, b"TIMER_ROLL_TIMES\x01")
     else:
         topic = text_of(properties, REAL_TOPIC)
-        number = text_of(properties, REAL_QUEUE_ID)
-        if not topic or not number.isdigit() or find_property(properties, TIMER_DEL_UNIQKEY.encode()):
+        number = whole_number(text_of(properties, REAL_QUEUE_ID))
+        if not topic or number is None or find_property(properties, TIMER_DEL_UNIQKEY.encode()):
             return None
-        queue_id = int(number)
+        queue_id = number
     if any(name in properties for name in dropped):
         entries = properties.split(b"\x02")
         properties = b"\x02".join([entry for entry in entries if not entry.startswith(dropped)])
@@ -87,7 +87,7 @@ def recall_key(topic: str, key: str, *, names_topic: bool) -> str:
 def recall_handle(message: PendingMessage, broker_name: str, unique_id: str | None) -> str | None:
     """Handle by which the sender of a waiting message may take it back; None for a retry."""
     topic = text_of(message.properties, REAL_TOPIC)
-    out_ms = text_of(message.properties, TIMER_OUT_MS)
-    if unique_id is None or topic.startswith(RETRY_PREFIX) or not out_ms.isdigit():
+    out_ms = whole_number(text_of(message.properties, TIMER_OUT_MS))
+    if unique_id is None or topic.startswith(RETRY_PREFIX) or out_ms is None:
         return None
-    return RecallHandle(topic, broker_name, int(out_ms) + 1, unique_id).encode()
+    return RecallHandle(topic, broker_name, out_ms + 1, unique_id).encode()

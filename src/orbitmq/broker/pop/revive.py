@@ -43,7 +43,7 @@ from orbitmq.protocol.handles.pop import REVIVE_GROUP, normal_topic, pop_retry_t
 from orbitmq.protocol.names import RETRY_PREFIX, TIMER_DELIVER_MS, TIMER_ENQUEUE_MS, dlq_topic
 from orbitmq.protocol.records.message import BadRecord, StoredMessage
 from orbitmq.protocol.records.message_cy import decode_record, decode_records
-from orbitmq.protocol.records.properties import BadProperty, find_property
+from orbitmq.protocol.records.properties import BadProperty, find_property, whole_number
 from orbitmq.store import FINAL_REFUSALS, Appended, MessageStore, PendingMessage, PutStatus
 
 log = logging.getLogger(__name__)
@@ -359,7 +359,7 @@ class Reviver:
             return True
         if stored.status not in FINAL_REFUSALS:
             return False
-        times = int(point.re_put_times or "0")
+        times = whole_number(point.re_put_times) or 0
         later_ms = AGAIN_AFTER_S[min(times, len(AGAIN_AFTER_S) - 1)] * 1000
         later = PopCheckPoint(
             start_offset=queue_offset,
@@ -453,7 +453,6 @@ def _in_turn_ms(record: StoredMessage) -> int:
     0 for others: what is due when it is stored overtakes what waits.
     """
     enqueued_ms = find_property(record.properties, TIMER_ENQUEUE_MS.encode())
-    due_ms = find_property(record.properties, TIMER_DELIVER_MS.encode())
-    if enqueued_ms is None or due_ms is None or enqueued_ms == b"%d" % AT_ONCE or not due_ms.isdigit():
+    if enqueued_ms is None or enqueued_ms == b"%d" % AT_ONCE:
         return 0
-    return int(due_ms)
+    return whole_number(find_property(record.properties, TIMER_DELIVER_MS.encode())) or 0

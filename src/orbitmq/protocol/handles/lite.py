@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from orbitmq.protocol import names
 from orbitmq.protocol.handles.pop import ORDER_REVIVE_QUEUE, BadHandle, PopHandle
 from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.properties import whole_number
 from orbitmq.protocol.requests.lite import LiteReply
 
 
@@ -27,7 +28,9 @@ class LiteAnswer:
         words = [part.split(" ") for part in parts] if len(parts) == records else []
         numbers = [one[2] if len(one) == 3 else one[0] for one in words]
         return cls(
-            reply, broker_name, {place: int(text) for place, text in enumerate(numbers) if text.isdigit()}
+            reply,
+            broker_name,
+            {place: count for place, text in enumerate(numbers) if (count := whole_number(text)) is not None},
         )
 
     def handle(self, record: StoredMessage) -> PopHandle:

@@ -24,6 +24,7 @@ __all__ = [
     "index_hashes",
     "index_keys",
     "tags_code",
+    "whole_number",
 ]
 
 SEPARATOR_IN_PROPERTY = "a property holds a separator (0x02) or a zero byte"
@@ -41,6 +42,11 @@ def check_property(name: str, value: str) -> None:
     # Values may hold 0x01 (reading stops at the first one); names may not.
     if "\x01" in name:
         raise BadProperty(SEPARATOR_IN_NAME)
+
+
+def whole_number(text: str | bytes | None) -> int | None:
+    """The number of up to 18 digits that a value is; None for any other, for anybody may have written it."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def change_properties(properties: bytes, changes: Mapping[str, str | None]) -> bytes:

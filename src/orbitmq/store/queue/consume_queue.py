@@ -18,7 +18,7 @@ from heapq import nlargest
 from pathlib import Path
 
 from orbitmq.protocol.names import LMQ_PREFIX, SCHEDULE_TOPIC
-from orbitmq.protocol.records.properties_cy import find_property, tags_code
+from orbitmq.protocol.records.properties import find_property, tags_code, whole_number
 from orbitmq.protocol.records.queue_units import BLANK_SIZE as BLANK_SIZE
 from orbitmq.protocol.records.queue_units import BLANK_UNIT as BLANK_UNIT
 from orbitmq.protocol.records.queue_units import UNIT as UNIT
@@ -371,8 +371,8 @@ def due_time(properties: bytes, store_timestamp_ms: int, delays_ms: tuple[int, .
 
     A level beyond the last one counts as the last; without a level it is the hash of the tag, as elsewhere.
     """
-    text = find_property(properties, b"DELAY")
-    if text is None or not text.isdigit() or int(text) <= 0:
+    number = whole_number(find_property(properties, b"DELAY"))
+    if not number:
         return tags_code(properties)
-    level = min(int(text), len(delays_ms))
+    level = min(number, len(delays_ms))
     return store_timestamp_ms + (delays_ms[level - 1] if level else 1000)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from orbitmq.protocol.names import TIMER_TOPIC
 from orbitmq.protocol.records.message import FIXED_BYTES, BadRecord
 from orbitmq.protocol.records.message_cy import decode_record, read_header
-from orbitmq.protocol.records.properties import find_property
+from orbitmq.protocol.records.properties import find_property, whole_number
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.sound_records import last_record_before, next_record_in
 from orbitmq.store.timer.check_point import TimerCheck, TimerMark
@@ -63,9 +63,9 @@ def delivered_to_ms(commit_log: CommitLog) -> int:
     found = last[4] - LATE_DELIVERY_MS
     first = next_record_in(segment, max(0, last[0] - segment.start - LAG_BYTES))
     for record in () if first is None else commit_log.records(segment.start + first[0]):
-        due = find_property(record.properties, b"TIMER_OUT_MS")
-        if due is not None and due.isdigit() and find_property(record.properties, b"TIMER_DEQUEUE_MS"):
-            found = min(last[4] - LATE_DELIVERY_MS, int(due))
+        due = whole_number(find_property(record.properties, b"TIMER_OUT_MS"))
+        if due is not None and find_property(record.properties, b"TIMER_DEQUEUE_MS"):
+            found = min(last[4] - LATE_DELIVERY_MS, due)
     return max(1, found)
 
 

@@ -260,3 +260,25 @@ def test_without_the_wheel_timers_are_refused(world_of: Open) -> None:
     with pytest.raises(Refused, match="timerWheelEnable is false"):
         world.send("m", TIMER_DELAY_SEC=5)
     assert world.timer.step(NOW) == (False, None)
+
+
+@pytest.mark.parametrize("number", ["²", "9" * 5000])
+@pytest.mark.parametrize("name", ["TIMER_OUT_MS", "REAL_QID"])
+def test_a_number_that_is_none_in_the_timer_topic_stops_no_other_timer(
+    world: TimerWorld, name: str, number: str
+) -> None:
+    right = {"REAL_TOPIC": "T", "REAL_QID": 0, "TIMER_OUT_MS": NOW + 1000}
+    world.send("wrong", topic=TIMER_TOPIC, **{**right, name: number})
+    world.send("right", TIMER_DELIVER_MS=NOW + 3000)
+    world.run(NOW + 6000, step_ms=500)
+    assert world.bodies() == ["right"]
+
+
+def test_a_number_that_is_none_in_the_last_message_of_a_log_stops_no_start(world: TimerWorld) -> None:
+    world.send("kept", TIMER_OUT_MS="9" * 5000, TIMER_DEQUEUE_MS=1)
+    end = world.store.max_physical
+    world.send("cut", TIMER_DELIVER_MS=NOW + 6000)
+    world.run(NOW + 1000)
+    world.flush()  # the mark of the timers is beyond what stays
+    assert world.store.truncation.run(end, world.now) == end
+    assert world.bodies() == ["kept"]

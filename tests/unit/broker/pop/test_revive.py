@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from orbitmq.protocol.handles.pop import REVIVE_GROUP, pop_retry_topic
+from orbitmq.protocol.records.properties import encode_properties
+from orbitmq.store import PendingMessage
 from tests.kit.pop import GROUP, TOPIC, PopWorld, bodies
 
 Make = Callable[..., PopWorld]
@@ -118,3 +120,25 @@ def test_revive_queues_are_used_in_turn(make: Make) -> None:
     assert world.broker.topics.require(REVIVE).read_queue_nums == 3
     world.send(6)
     assert {got.handle.revive_queue_id for _ in range(6) for got in world.pop(max_msg_nums=1)} == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"TAGS": "ck", "TIMER_ENQUEUE_MS": "1", "TIMER_DELIVER_MS": "9" * 5000},
+        {"TAGS": "ack", "TIMER_ENQUEUE_MS": "1", "TIMER_DELIVER_MS": "9" * 5000},
+    ],
+)
+def test_records_of_strangers_in_the_revive_topic_stop_no_revival(
+    make: Make, properties: dict[str, str]
+) -> None:
+    world = make(reviveQueueNum=1)
+    world.send()
+    world.pop(invisible_time=5_000)
+    host = bytes(8)
+    forged = PendingMessage(
+        REVIVE, 0, 0, 0, world.now, host, host, 0, 0, b"{}", encode_properties(properties)
+    )
+    world.store.append(forged, world.now)
+    world.wait(20_000)
+    assert bodies(world.pop()) == [b"m0"]
