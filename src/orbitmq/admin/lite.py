@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TypeVar
 
 from orbitmq.admin.admin import Admin, BrokerAt
@@ -101,5 +102,5 @@ async def _parent_of(admin: Admin, group: str) -> str:
             return parent
     raise NotALiteGroup(
         f"group {group} is bound to no topic with lite topics: "
-        f"`orbitmq admin group create {group} --attribute {BIND_TOPIC}=TOPIC` binds it"
+        f"`orbitmq admin group create {quote(group)} --attribute {BIND_TOPIC}=TOPIC` binds it"
     )

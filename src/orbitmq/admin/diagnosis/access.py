@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Literal
 
 from orbitmq.admin.acls import rules_of
@@ -135,14 +136,14 @@ def _before_rules(
             False,
             "NO_USER",
             phrase("{broker} has no user {user}.", broker=one.name, user=user),
-            phrase("orbitmq admin user create {user}", user=user),
+            phrase("orbitmq admin user create {user}", user=quote(user)),
         )
     if authenticates and (known.user_status or "").lower() == "disable":
         return because(
             False,
             "DISABLED",
             phrase("User {user} is disabled on {broker}.", user=user, broker=one.name),
-            phrase("orbitmq admin user update {user} --enable", user=user),
+            phrase("orbitmq admin user update {user} --enable", user=quote(user)),
         )
     if not authorizes:
         return because(
@@ -183,9 +184,9 @@ def _by_rules(
                 resource=str(access),
             ),
             phrase(
-                "orbitmq admin acl create {user} --resource '{resource}' --action {action}",
-                user=user,
-                resource=str(access),
+                "orbitmq admin acl create {user} --resource {resource} --action {action}",
+                user=quote(user),
+                resource=quote(str(access)),
                 action=action.lower(),
             ),
             considered,

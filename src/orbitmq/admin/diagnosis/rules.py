@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from shlex import quote
 
 from orbitmq.admin.diagnosis.evidence import Evidence, HeldQueue, Member, QueueEvidence, filters_of
 from orbitmq.admin.diagnosis.phrases import Phrase, members, phrase, queues
@@ -128,7 +129,7 @@ def disabled(evidence: Evidence) -> Finding | None:
         "GROUP_DISABLED",
         phrase("Group {group} may not consume: its setting consumeEnable is off.", group=evidence.group),
         (phrase("lag {lag}", lag=evidence.lag),),
-        phrase("orbitmq admin group create {group} --enable", group=evidence.group),
+        phrase("orbitmq admin group create {group} --enable", group=quote(evidence.group)),
     )
 
 
@@ -167,7 +168,7 @@ def topic_not_readable(evidence: Evidence) -> Finding | None:
         "TOPIC_NOT_READABLE",
         phrase("Topic {topics} may not be read: its permission lacks 4 (read).", topics=", ".join(topics)),
         _lags(evidence, topics),
-        phrase("orbitmq admin topic perm {topic} 6", topic=topics[0]),
+        phrase("orbitmq admin topic perm {topic} 6", topic=quote(topics[0])),
     )
 
 
@@ -233,8 +234,8 @@ def not_subscribed(evidence: Evidence) -> Finding | None:
         phrase(
             "Subscribe again, or skip what waits: orbitmq admin group reset-offset {group} {topic} --to "
             "latest.",
-            group=evidence.group,
-            topic=topics[0],
+            group=quote(evidence.group),
+            topic=quote(topics[0]),
         ),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from shlex import join
 
 from orbitmq.admin.acls import list_rules
 from orbitmq.admin.admin import Admin
@@ -260,11 +261,12 @@ async def _users(admin: Admin, master: Member, target: Member) -> Row:
         return "users", DONE, f"the slave has all of {counted(len(users), 'user')}, and their rules"
     parts = [f"the users {', '.join(lacking[:5])}"] if lacking else []
     parts += [f"the rules of {', '.join(without[:5])}"] if without else []
+    both = join((at, there))
     return (
         "users",
         BLOCKED,
-        f"the slave lacks {' and '.join(parts)}, or has others. `orbitmq admin user copy {at} {there}` and "
-        f"`orbitmq admin acl copy {at} {there}` bring them; a slave of OrbitMQ takes them over by itself if "
+        f"the slave lacks {' and '.join(parts)}, or has others. `orbitmq admin user copy {both}` and "
+        f"`orbitmq admin acl copy {both}` bring them; a slave of OrbitMQ takes them over by itself if "
         "innerClientAuthenticationCredentials names a super user of the master",
     )
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from shlex import quote
 
 from orbitmq.admin.admin import Admin, NoBroker
 from orbitmq.admin.replication.new_slave import free_id, slave_command
@@ -70,15 +71,16 @@ def _member(found: GroupSurvey, address: str) -> Member:
 
 
 def _check(found: GroupSurvey, master: Member, moved: Member, to: str) -> None:
+    name = quote(found.name)
     if master.options.get("enableControllerMode") == "true":
         raise Stopped(
             f"a controller decides the roles of {found.name}: start a broker at {to} with its "
-            f"controllerAddr, wait until it is in sync (orbitmq admin controller groups {found.name}), make "
-            f"it master if need be (controller elect {found.name} ID), stop {moved.at.address}, and have the "
-            f"controller forget it (controller clean {found.name} --id ID)"
+            f"controllerAddr, wait until it is in sync (orbitmq admin controller groups {name}), make "
+            f"it master if need be (controller elect {name} ID), stop {moved.at.address}, and have the "
+            f"controller forget it (controller clean {name} --id ID)"
         )
     if master.make != ORBITMQ:
-        raise Stopped(f"{master} is not OrbitMQ's: `orbitmq migrate plan {found.name}` says how it is moved")
+        raise Stopped(f"{master} is not OrbitMQ's: `orbitmq migrate plan {name}` says how it is moved")
 
 
 async def _added(

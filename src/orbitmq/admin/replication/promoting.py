@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from shlex import quote
 
 from orbitmq.admin.admin import Admin, BrokerAt, NoBroker
 from orbitmq.admin.brokers import update_broker_config
@@ -118,8 +119,8 @@ def _check(found: GroupSurvey, target: Member) -> None:
     """Raises Stopped for a member that cannot be, or is not to be, the master."""
     if target.options.get("enableControllerMode") == "true":
         raise Stopped(
-            f"a controller decides the roles of {found.name}: `orbitmq admin controller elect {found.name} "
-            f"{target.at.broker_id}` makes this broker its master"
+            f"a controller decides the roles of {found.name}: `orbitmq admin controller elect "
+            f"{quote(found.name)} {target.at.broker_id}` makes this broker its master"
         )
     if target.make != ORBITMQ:
         raise Stopped(
@@ -172,7 +173,7 @@ def _two_masters(group: str, living: Member) -> str:
     by_hand = (
         "or give --fence, which makes it a slave first"
         if living.make == ORBITMQ
-        else f"or use `orbitmq migrate switch {group}`"
+        else f"or use `orbitmq migrate switch {quote(group)}`"
     )
     return f"{living} is alive, and the master of {group}: stop it, {by_hand}"
 

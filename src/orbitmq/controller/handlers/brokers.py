@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from orbitmq.controller.group import BrokerGroup
 from orbitmq.controller.handlers.fields import address_of, number_of, text_of
 from orbitmq.controller.live import DEFAULT_TIMEOUT_MS, LEAST_TIMEOUT_MS, MAX_TIMEOUT_MS, LiveBroker
@@ -147,7 +149,7 @@ def _why_restored(tables: ControllerTables, group: BrokerGroup) -> str:
         return (
             f"{group.name} was cleaned, or its consensus store is new, and its members may have messages of "
             "a blind master: once all of them are registered, name the master by `orbitmq admin controller "
-            f"elect {group.name} ID`"
+            f"elect {quote(group.name)} ID`"
         )
     missing = ", ".join(map(str, tables.groups.unheard(group))) or "none"
     return (

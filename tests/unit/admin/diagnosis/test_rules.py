@@ -1,5 +1,6 @@
 """Each cause by itself: the evidence that shows it, and a near miss that does not."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -176,3 +177,10 @@ def test_new_dead_letters_are_told_even_if_nothing_is_behind() -> None:
     found = diagnose(evidence(queues=[queue(lag=0)], new_dead_letters=2, dead_letters=7))
     assert [str(one.sentence) for one in found] == ["Messages of group billing become dead letters."]
     assert "2 became dead letters" in str(found[0].evidence[0])
+
+
+def test_names_in_commands_stay_single_words_of_a_shell() -> None:
+    hostile = "g|$(id)'"
+    found = diagnose(evidence(group=hostile, enabled=False))
+    (advice,) = (str(one.advice) for one in found if one.cause == "GROUP_DISABLED")
+    assert shlex.split(advice)[4] == hostile
