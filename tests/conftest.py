@@ -47,6 +47,7 @@ settings.register_profile(
 )
 settings.load_profile("orbitmq")
 
+os.environ.pop("NAMESRV_ADDR", None)  # the developer's own cluster is no test's
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS",
     shlex.join([*class_archives.QUICK_START, *class_archives.flags(class_archives.SPARK)]),

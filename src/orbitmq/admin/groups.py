@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 
 from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.topics import delete_topic
+from orbitmq.net.near_names import near_names
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.heartbeat import ConsumerConnection
-from orbitmq.protocol.errors import ConsumerNotOnline
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import ConsumerNotOnline, GroupNotExist
+from orbitmq.protocol.help_pages import did_you_mean
 from orbitmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS
 from orbitmq.protocol.requests.client import GetConsumerConnectionList
 from orbitmq.protocol.requests.group import (
@@ -136,6 +139,16 @@ async def groups_on(admin: Admin, address: str) -> dict[str, SubscriptionGroupCo
     """The groups of one broker by name."""
     reply = await admin.call(address, GetAllSubscriptiongroupConfig())
     return dict(sorted(reply.body.subscription_group_table.items())) if reply.body else {}
+
+
+async def check_known(admin: Admin, group: str) -> None:
+    """Raises GroupNotExist, with names that are like it, for a group that no master knows."""
+    known = await admin.each(await admin.masters(), lambda one: groups_on(admin, one.address))
+    if not any(group in found for found in known):
+        near = did_you_mean(near_names(group, {name for found in known for name in found}))
+        raise GroupNotExist(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no broker knows a group {group}{near}"
+        )
 
 
 def is_system(group: str) -> bool:

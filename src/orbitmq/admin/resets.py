@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.groups import group_connections
+from orbitmq.admin.groups import check_known, group_connections
 from orbitmq.admin.progress import group_progress
 from orbitmq.admin.topics import offset_at_time, offsets_of, queue_counts, topic_status
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -149,10 +149,13 @@ async def preview_reset(
 ) -> list[ResetPreview]:
     """The effect of `reset_offset` to a time (ms; LATEST, EARLIEST), by queue; nothing is changed.
 
-    With `queue_id` of that queue of each broker alone: then nobody sends the table of all queues.
+    With `queue_id` of that queue of each broker alone: then nobody sends the table of all queues. Raises
+    GroupNotExist.
     """
     brokers = {one.name: one for one in await admin.brokers_of(topic)}
     present = (await group_progress(admin, group, topic, list(brokers.values()))).queues
+    if not any(one.consumer_offset for one in present.values()):
+        await check_known(admin, group)
 
     async def look(item: tuple[MessageQueue, TopicOffset]) -> ResetPreview:
         queue, reach = item

@@ -53,6 +53,19 @@ def test_a_dry_run_and_the_question_say_what_comes_again(
     assert "0 messages again, 0 messages skipped" in capsys.readouterr().out, "it was not reset"
 
 
+def test_a_reset_of_an_unknown_group_names_those_that_are_like_it(
+    rocketmq: LocalBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = ["--namesrv", rocketmq.namesrv]
+    rocketmq.create_topic("reset-known", 1)
+    assert run(["admin", "group", "create", "reset-known", *server]) == 0
+    reset = ["admin", "group", "reset-offset", "reset-knwon", "reset-known", "--to", "latest", *server]
+    assert run([*reset, "--dry-run"]) == 1
+    assert "no broker knows a group reset-knwon. Is it reset-known" in capsys.readouterr().err
+    reset[3] = "reset-known"
+    assert run([*reset, "--dry-run"]) == 0, "it has no offsets yet"
+
+
 def test_the_status_of_the_queues_that_stored_a_message_last(
     rocketmq: LocalBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:

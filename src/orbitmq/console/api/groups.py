@@ -15,12 +15,12 @@ from orbitmq.admin.diagnosis.gathering import gather, members_of
 from orbitmq.admin.diagnosis.phrases import Phrase
 from orbitmq.admin.diagnosis.rules import diagnose
 from orbitmq.admin.group_clone import clone_group
-from orbitmq.admin.groups import group_connections
+from orbitmq.admin.groups import check_known, group_connections
 from orbitmq.admin.progress import GroupSummary, QueueProgress, group_progress
 from orbitmq.admin.reading.unread import oldest_unread
 from orbitmq.admin.resets import ResetEffect, ResetPreview, moment_of, preview_reset, reset_offset
 from orbitmq.console.api.endpoint import Call, endpoint
-from orbitmq.console.api.problems import ApiError, Invalid
+from orbitmq.console.api.problems import Invalid
 from orbitmq.console.security.roles import Role
 from orbitmq.protocol.bodies.heartbeat import ConsumerConnection
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -167,8 +167,8 @@ async def get_group(call: Call[GroupQuery, None]) -> GroupDetail:
         online = ConsumerConnection()
         progress.without_members()
     members = await members_of(admin, group, brokers, online)
-    if not progress.queues and not members and group not in await admin.groups():
-        raise ApiError(404, "GROUP_NOT_EXIST", f"no group {group} is known", "Check the name.")
+    if not progress.queues and not members:
+        await check_known(admin, group)
     owners = {queue: one for one in members for queue in one.held}
     queues = progress.by_queue()
     if len(queues) > call.query.max:
