@@ -70,13 +70,17 @@ def last_properties(
     properties: bytes, changes: Mapping[str, str | None], optional: Sequence[str] = ()
 ) -> bytes:
     """The properties of a copy that is made to keep a message: with `changes` if they fit at all, be it into
-    the room for a checksum, else as they are.
+    the room for a checksum, else without the names that these would have set: values of others are no
+    substitute.
     """
     try:
         made = _shortened(properties, changes, optional, MAX_COPIED_PROPERTIES_BYTES)
+        if len(made) <= MAX_PROPERTIES_BYTES:
+            return made
     except BadProperty:
-        return properties
-    return made if len(made) <= MAX_PROPERTIES_BYTES else properties
+        pass
+    made = change_properties(properties, dict.fromkeys(changes))
+    return made if len(made) <= MAX_PROPERTIES_BYTES else made[:-1]  # the last separator may be missing
 
 
 def _shortened(

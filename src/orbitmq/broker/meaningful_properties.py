@@ -12,6 +12,7 @@ from enum import Flag, auto
 from orbitmq.protocol.names import (
     CLUSTER,
     DELAY,
+    INNER_MULTI_DISPATCH,
     INNER_MULTI_QUEUE_OFFSET,
     LITE_TOPIC,
     MSG_REGION,
@@ -62,6 +63,9 @@ DROPPED = (POP_CK, MSG_REGION, TRACE_ON, CLUSTER)
 
 DROPPED_IN_BATCH = (POP_CK, CLUSTER, INNER_MULTI_QUEUE_OFFSET)
 """The same for a message in a batch, whose other properties are stored as they came."""
+
+DROPPED_OF_REPLY = (POP_CK, INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET)
+"""The same for a reply, which is in no light queue."""
 
 
 def packed_beginnings(path: FastPath) -> bytes:

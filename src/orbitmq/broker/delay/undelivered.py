@@ -12,7 +12,14 @@ from orbitmq.broker.copied_properties import last_properties
 from orbitmq.broker.delay.timer_due import TIMER_PROPERTIES
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.stats.passed_over import UNDELIVERED_TOPIC
-from orbitmq.protocol.names import DELAY, REAL_QUEUE_ID, REAL_TOPIC, RETRY_TOPIC, TIMER_OUT_MS
+from orbitmq.protocol.names import (
+    DELAY,
+    DLQ_ORIGIN_TOPIC,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    RETRY_TOPIC,
+    TIMER_OUT_MS,
+)
 from orbitmq.store import PendingMessage
 
 
@@ -26,7 +33,7 @@ class Undelivered:
         """The dead letter of a message that was to go to `topic`; None if it did not say where."""
         if self._topics is not None:
             self._topics.ensure(UNDELIVERED_TOPIC, 1, now)
-        waited = dict.fromkeys((REAL_TOPIC, REAL_QUEUE_ID, TIMER_OUT_MS, *TIMER_PROPERTIES))
+        waited = dict.fromkeys((REAL_TOPIC, REAL_QUEUE_ID, TIMER_OUT_MS, DLQ_ORIGIN_TOPIC, *TIMER_PROPERTIES))
         changes: dict[str, str | None] = {**waited, RETRY_TOPIC: topic, DELAY: "0"}
         properties = last_properties(message.properties, changes, (DELAY,))
         return replace(message, topic=UNDELIVERED_TOPIC, queue_id=0, properties=properties, tags_code=None)

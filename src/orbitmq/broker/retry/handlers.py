@@ -13,7 +13,7 @@ from orbitmq.broker.metadata.options import IdentityOptions
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.record import read_record
 from orbitmq.broker.registry import handlers
-from orbitmq.broker.retry.rules import SendBack, retry_limit, sent_back
+from orbitmq.broker.retry.rules import SendBack, origin_of, retry_limit, sent_back
 from orbitmq.broker.role.promise import Promise
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Condition, Durable, Outcome, Result, Saved, Wait, off_loop
@@ -21,7 +21,7 @@ from orbitmq.handling.saving import SAVE_TIMEOUT_MS
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.names import RETRY_PREFIX, dlq_topic, retry_topic
+from orbitmq.protocol.names import RETRY_PREFIX, RETRY_TOPIC, dlq_topic, retry_topic
 from orbitmq.protocol.records.message import BadRecord, StoredMessage
 from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack
@@ -85,7 +85,8 @@ def _store_again(
         raise Refused(ResponseCode.SYSTEM_ERROR, appended.status.name)
     tables.stats.sent_back(request.group, record.topic)
     if dead:
-        tables.stats.died(request.group, request.origin_topic or record.topic)
+        origin = origin_of(record, request.group)[RETRY_TOPIC] or ""
+        tables.stats.died(request.group, origin if origin in tables.topics.by_name else record.topic)
     conditions: list[Condition] = []
     waits = tables.promise.waits
     if waits:

@@ -20,6 +20,7 @@ from orbitmq.protocol.delay_levels import FIRST_RETRY_LEVEL
 from orbitmq.protocol.handles.pop import normal_topic
 from orbitmq.protocol.names import (
     DELAY,
+    DLQ_ORIGIN_TOPIC,
     ORIGIN_MESSAGE_ID,
     RETRY_PREFIX,
     RETRY_TOPIC,
@@ -133,5 +134,8 @@ def origin_of(record: StoredMessage, group: str) -> dict[str, str | None]:
 
 
 def dead_letter_properties(properties: bytes, origin: dict[str, str | None]) -> bytes:
-    """The properties of a dead letter; where there is no room, its origin is not told."""
-    return last_properties(properties, {**origin, WAIT: "false", DELAY: "0"}, (*_OPTIONAL, DELAY))
+    """The properties of a dead letter; where there is no room, neither the broker tells its origin nor its
+    sender.
+    """
+    changes: dict[str, str | None] = {**origin, DLQ_ORIGIN_TOPIC: None, WAIT: "false", DELAY: "0"}
+    return last_properties(properties, changes, (*_OPTIONAL, DELAY))

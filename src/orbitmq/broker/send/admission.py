@@ -94,11 +94,16 @@ class Admission:
         return topic
 
     def admit_reply(self, name: str, queue_id: int, now: int) -> None:
-        """Raises Refused for a reply that may not be stored in this queue: no send makes a topic for it."""
+        """Raises Refused for a reply that may not be stored in this queue: no send makes a topic for it.
+
+        Among copies it could say where it is from without a look at its sender's rights there.
+        """
         self._check_start(now)
         self._check_permission()
         names.check_topic_name(name)
         names.refuse_send_to_system_topic(name)
+        if name.startswith(OF_COPIES):
+            raise Refused(ResponseCode.NO_PERMISSION, f"a reply does not go to {name}: name a reply topic")
         topic = self._topics.by_name.get(name)
         if topic is None:
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")

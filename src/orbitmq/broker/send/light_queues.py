@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -10,6 +12,7 @@ from orbitmq.protocol.names import (
     DLQ_PREFIX,
     INNER_MULTI_DISPATCH,
     INNER_MULTI_QUEUE_OFFSET,
+    LITE_PREFIX,
     LITE_TOPIC,
     LMQ_PREFIX,
     RETRY_PREFIX,
@@ -25,11 +28,14 @@ def names_light_queues(properties: dict[str, str]) -> bool:
     return any(name in properties for name in (LITE_TOPIC, INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET))
 
 
-def light_queues(topic: TopicConfig, properties: dict[str, str], enabled: bool) -> tuple[str, ...]:
+def light_queues(
+    topic: TopicConfig, properties: dict[str, str], enabled: bool, may_write: Callable[[str], bool]
+) -> tuple[str, ...]:
     """The light message queues for a message of a topic, named in its properties from here on.
 
-    A delayed message gets them when it is delivered: none here, but the names are checked. Raises Refused
-    (MESSAGE_ILLEGAL) for one that cannot be; and for a message of a lite topic where there are
+    Those of a lite topic are for messages to its parent, and into others the sender `may_write`. A delayed
+    message gets them when it is delivered: none here, but the names are checked. Raises Refused
+    (MESSAGE_ILLEGAL, NO_PERMISSION) for one that cannot be; and for a message of a lite topic where there are
     none (`enabled` is false): it would be stored, and no consumer would ever get it.
     """
     properties.pop(INNER_MULTI_QUEUE_OFFSET, None)
@@ -51,6 +57,12 @@ def light_queues(topic: TopicConfig, properties: dict[str, str], enabled: bool) 
             f"{INNER_MULTI_DISPATCH} has to name up to {MAX_LMQS} different queues, each with {LMQ_PREFIX} "
             "before its name"
         )
+    own = f"{LITE_PREFIX}{topic.topic_name}$"
+    for name in lmqs:
+        if name.startswith(LITE_PREFIX) and not name.startswith(own):
+            raise _illegal(f"{name} is a lite topic of another topic than {topic.topic_name}")
+        if not name.startswith(own) and not may_write(name):
+            raise Refused(ResponseCode.NO_PERMISSION, f"no permission to write to the light queue {name}")
     return _unless_delayed(properties, lmqs)
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from orbitmq.broker.auth.permissions import PUB
 from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.client.clients import ClientTable
+from orbitmq.broker.meaningful_properties import DROPPED_OF_REPLY
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.send.admission import Admission
@@ -59,6 +60,8 @@ def send_reply_message(tables: ReplyTables, call: Call[AnyReply], now: int) -> R
     producer = tables.clients.find_producer(asker)
     if producer is None:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"push reply message fail, channel of <{asker}> not found.")
+    for name in DROPPED_OF_REPLY:
+        properties.pop(name, None)
     trace_on = "true" if settings.trace_on else "false"
     properties |= {"MSG_REGION": settings.region_id, "TRACE_ON": trace_on, "PUSH_REPLY_TIME": str(now)}
     text = encode_properties(properties)

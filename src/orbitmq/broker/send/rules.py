@@ -6,8 +6,9 @@ The checks stand in the order in which Apache's broker makes them, those of `adm
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from orbitmq.broker.auth.permissions import PUB, SUB
+from orbitmq.broker.auth.permissions import PUB, SUB, Actions
 from orbitmq.broker.auth.records import user_of
 from orbitmq.broker.copied_properties import MAX_COPIED_PROPERTIES_BYTES
 from orbitmq.broker.meaningful_properties import DROPPED, DROPPED_IN_BATCH
@@ -139,7 +140,8 @@ def _accept_one(
     lmqs: tuple[str, ...] = ()
     if names_light_queues(properties):
         topic = tables.topics.by_name[request.topic]
-        lmqs = light_queues(topic, properties, tables.store.has_lmqs)
+        may_write = partial(_allows, tables, call, actions=PUB)
+        lmqs = light_queues(topic, properties, tables.store.has_lmqs, may_write)
     asked_queue_id = queue_id
     name, queue_id, tags_code = _rewrite(tables, call, properties, queue_id, now)
     try:
@@ -204,7 +206,9 @@ def _rewrite(
     if name.startswith(RETRY_PREFIX):
         dead = _dead_letter_topic(tables, call, now)
         if dead is not None:
-            tables.stats.died(name.removeprefix(RETRY_PREFIX), properties.get("RETRY_TOPIC", name))
+            origin = properties.get(RETRY_TOPIC, name)
+            known = origin if origin in tables.topics.by_name else name
+            tables.stats.died(name.removeprefix(RETRY_PREFIX), known)
             properties["DELAY"] = "-1"
             return dead, 0, None
     if properties.get("TRAN_MSG") == "true" and not (
@@ -235,10 +239,12 @@ def _drop_claims(tables: SendTables, call: Call[AnySend], properties: dict[str, 
     """
     for name in (RETRY_TOPIC, DLQ_ORIGIN_TOPIC):
         topic = properties.get(name)
-        if topic is not None and not tables.record_access.allows(
-            user_of(call.command), call.peer.host, topic, _PUB_OR_SUB
-        ):
+        if topic is not None and not _allows(tables, call, topic, _PUB_OR_SUB):
             del properties[name]
+
+
+def _allows(tables: SendTables, call: Call[AnySend], topic: str, actions: Actions) -> bool:
+    return tables.record_access.allows(user_of(call.command), call.peer.host, topic, actions)
 
 
 def _queue_of_priority(tables: SendTables, name: str, properties: dict[str, str], queue_id: int) -> int:

@@ -27,6 +27,7 @@ from orbitmq.protocol.bodies.running import (
 )
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Malformed, Refused
+from orbitmq.protocol.names import RETRY_PREFIX, RETRY_TOPIC
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.client import (
     ConsumeMessageDirectly,
@@ -175,7 +176,8 @@ class Serving:
         message = answer.messages[0]
         record = message.record
         message.queue = MessageQueue(record.topic, queue.broker_name, record.queue_id)
-        message.wire_topic = message.properties.get("RETRY_TOPIC") or record.topic
+        retried = message.properties.get(RETRY_TOPIC) if record.topic.startswith(RETRY_PREFIX) else None
+        message.wire_topic = retried or record.topic
         message.topic = unwrap(self._session.options.namespace, message.wire_topic)
         subscription = self._session.subscription_of(message.wire_topic)
         if subscription is None or subscription.handler is None:

@@ -25,6 +25,7 @@ from orbitmq.protocol.names import (
     REAL_QUEUE_ID,
     REAL_TOPIC,
     RECONSUME_TIME,
+    RETRY_PREFIX,
     RETRY_TOPIC,
     TRANSACTION_PREPARED,
     retry_topic,
@@ -143,6 +144,8 @@ class SendBack:
         properties = {
             name: value for name, value in message.properties.items() if name not in STORED_BY_BROKERS
         }
+        if not message.queue.topic.startswith(RETRY_PREFIX):
+            properties.pop(ORIGIN_MESSAGE_ID, None)  # its sender wrote it
         properties.setdefault(ORIGIN_MESSAGE_ID, message.offset_message_id)
         properties[RETRY_TOPIC] = message.wire_topic
         properties[RECONSUME_TIME] = str(reconsume_times)

@@ -77,6 +77,18 @@ def test_all_rounds(broker: RealBroker) -> None:
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
 
 
+def test_dead_letters_are_counted_by_topics_that_there_are_whatever_a_consumer_says(
+    broker: RealBroker,
+) -> None:
+    record = sent(broker)
+    for number in range(2):
+        request = ConsumerSendMsgBack(record.physical_offset, "G", -1, origin_topic=f"made up {number}")
+        resumed(broker.handle(request))
+    own = {**copy(1, 0), "properties": "RETRY_TOPIC\x01made up\x02"}
+    resumed(broker.send_together([message(**own)])[0])
+    assert broker.broker.stats.dead == {("TopicTest", "G"): 2, (RETRY, "G"): 1}
+
+
 def test_given_up_at_once(broker: RealBroker) -> None:
     give_back(broker, sent(broker), NOW, level=-1)
     assert broker.stored(DEAD, 0).reconsume_times == 1

@@ -78,6 +78,11 @@ def test_a_message_without_room_for_a_retry_is_a_dead_letter() -> None:
     full = record(K="x" * 32_760)
     message = sent_back(full, back(1), DelayLevels(), HOST, NOW)
     assert (message.topic, message.properties) == ("%DLQ%G", full.properties)
+    # Nor does it say what its sender wrote: a redrive would believe it.
+    forged = replace(
+        record(K="x" * 32_700, RETRY_TOPIC="salaries", DLQ_ORIGIN_TOPIC="salaries"), topic="T" * 100
+    )
+    assert set(decode_properties(sent_back(forged, back(1), DelayLevels(), HOST, NOW).properties)) == {"K"}
     # One that lacks a few bytes goes without what the broker can make again.
     tight = record(K="x" * 32_600, CLUSTER="DefaultCluster", MSG_REGION="DefaultRegion", TRACE_ON="true")
     message = sent_back(tight, back(1), DelayLevels(), HOST, NOW)

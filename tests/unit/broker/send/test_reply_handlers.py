@@ -62,3 +62,23 @@ def test_replies_to_nobody() -> None:
     assert "channel of <else> not found" in broker.refusal(reply("REPLY_TO_CLIENT\x01else\x02")).remark
     missing = World()
     assert missing.refusal(reply()).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_reply_has_nothing_that_only_the_broker_sets_and_is_none_of_the_copies() -> None:
+    broker = world()
+    own = "REPLY_TO_CLIENT\x01asker\x02"
+    forged = "POP_CK\x01x\x02INNER_MULTI_DISPATCH\x01%LMQ%q\x02INNER_MULTI_QUEUE_OFFSET\x01999\x02"
+    wait = broker.handle(reply(own + forged))
+    assert isinstance(wait, Wait)
+    (push,) = wait.on
+    assert isinstance(push, Answer)
+    wait.then(Outcome(False, {push: Command(0, 1, FLAG_RESPONSE)}), NOW)
+    (stored,) = broker.store.appended
+    assert set(decode_properties(stored.properties)) == {
+        *("REPLY_TO_CLIENT", "MSG_REGION", "TRACE_ON", "PUSH_REPLY_TIME")
+    }
+    for topic in ("%RETRY%g", "%DLQ%g"):  # there RETRY_TOPIC counts, with the right to say so
+        broker.topics.ensure(topic, 1, NOW)
+        request = reply(own + "RETRY_TOPIC\x01salaries\x02")
+        request.topic = topic
+        assert broker.refusal(request).code == ResponseCode.NO_PERMISSION

@@ -82,6 +82,10 @@ async def test_an_operator_may_hand_over_one_message(broker: FakeBroker) -> None
             request = ConsumeMessageDirectly("g", consumer.client_id, "id", "broker-a")
             request.body = record(stored(9, body, topic="%RETRY%g", RETRY_TOPIC="T"))
             results.append((await ask(request)).body)
+        # Of its own topic, whatever its sender says.
+        request.body = record(stored(9, b"forged", topic="Other", RETRY_TOPIC="T"))
+        await ask(request)
+    assert seen.pop() == ("Other", b"forged")
     assert seen == [("T", b"fine"), ("T", b"later"), ("T", b"raise")]
     assert [result.consume_result for result in results] == [
         CMResult.CR_SUCCESS,

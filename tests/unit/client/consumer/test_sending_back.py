@@ -49,7 +49,8 @@ async def test_what_fails_is_sent_back_with_its_level(broker: FakeBroker) -> Non
 
 async def test_where_sending_back_fails_a_copy_is_sent(broker: FakeBroker) -> None:
     queues = Queues(broker, "T", "%RETRY%g")
-    queues.put(b"x", KEYS="k", UNIQ_KEY="U", own="1")
+    forged = {"ORIGIN_MESSAGE_ID": "0" * 32, "RETRY_TOPIC": "salaries"}
+    queues.put(b"x", KEYS="k", UNIQ_KEY="U", own="1", **forged)
     broker.on(ConsumerSendMsgBack, lambda _: Refused(1, "no"))
     broker.on(SendMessageV2, lambda request: SendReply("0" * 32, 0, 0))
 
