@@ -74,10 +74,9 @@ from orbitmq.broker.stats.passed_over import PassedOver
 from orbitmq.broker.transaction.check_back import CheckBack
 from orbitmq.broker.transaction.handlers import TransactionTables, end_many
 from orbitmq.broker.transaction.transactions import Transactions
-from orbitmq.handling.call import BoundHandler, Call, FastPath, Peer, Result, Signal
+from orbitmq.handling.call import Bound, Call, FastPath, ManyHandler, Result, Signal
 from orbitmq.handling.credentials import first_user, own_credentials
 from orbitmq.handling.dirty_tables import DirtyTables
-from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import SendMessageV2
@@ -90,7 +89,6 @@ for _module in pkgutil.walk_packages(broker_package.__path__, f"{broker_package.
     if _module.name.endswith("handlers"):
         importlib.import_module(_module.name)
 
-ManyHandler = Callable[[Sequence[Command], Peer, int], Sequence["Result | Exception | bytes"]]
 
 SEND_CODES = (10, 310, 320)
 END_TRANSACTION = 37
@@ -338,10 +336,8 @@ class Broker:
 
         self.order.expire(now, exists)
 
-    def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler], Sequence[FastPath]]:
-        """The handlers by request code, those that take one call and those that take many; and what takes
-        frames.
-        """
+    def bind(self) -> Bound:
+        """The handlers and fast paths of the broker's present role."""
         tables = _Tables(self)
         together = partial(send_many, tables[SendTables])
         many: dict[int, ManyHandler] = dict.fromkeys(SEND_CODES, together)
@@ -363,11 +359,11 @@ class Broker:
         if self.role.is_slave:
             for request in REFUSED_BY_SLAVES:
                 bound[request.CODE] = _refuse
-            return bound, {}, [taker for taker in takers if taker.code == PullMessage.CODE]
+            return Bound(bound, {}, [taker for taker in takers if taker.code == PullMessage.CODE])
         if self.promise.is_blind:
             for refused in REFUSED_WHILE_BLIND:
                 bound[refused.CODE] = partial(refuse, self.role)
-        return bound, many, takers
+        return Bound(bound, many, takers)
 
 
 def _refuse(call: Call[Any], now: int) -> Result:

@@ -254,6 +254,19 @@ def off_loop(
 
 Handler: TypeAlias = Callable[[Any, Any, int], Result]
 BoundHandler: TypeAlias = Callable[[Call[Any], int], Result]
+ManyHandler: TypeAlias = Callable[[list[Command], Peer, int], Sequence["Result | Exception | bytes"]]
+"""Takes consecutive requests of one peer; bytes among its results are whole frames."""
+
+
+class Bound(NamedTuple):
+    """All that answers the requests of one server, by request code."""
+
+    handlers: Mapping[int, BoundHandler]
+    """They take one call each."""
+    many: Mapping[int, ManyHandler] = {}
+    """They take consecutive requests at once and give one result for each."""
+    fast_paths: Sequence[FastPath] = ()
+    """They are offered a read before it is cut into requests."""
 
 
 class Handlers:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from orbitmq.protocol.remoting.command import LANGUAGE_CODES
@@ -36,6 +37,15 @@ class Caller:
         """False for clients before 5.0.3, which do not know the code ILLEGAL_POLLING_TIME."""
         numbers = [int(part) for part in self.version.split(".")[:3] if part.isdigit()]
         return not numbers or numbers >= [5, 0, 3]
+
+
+Answer: TypeAlias = Callable[[Any, Caller], Awaitable[Any]]
+"""Answers a call of one caller."""
+
+
+def without_caller(answer: Callable[[Any], Awaitable[Any]]) -> Answer:
+    """An answer that is the same for every caller."""
+    return lambda request, caller: answer(request)
 
 
 def read_caller(

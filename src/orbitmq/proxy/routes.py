@@ -8,12 +8,54 @@ from orbitmq.client.core.routes import TopicRoute
 from orbitmq.net.address import parse_address
 from orbitmq.protocol.bodies.route import MASTER_ID, QueueData
 from orbitmq.protocol.codes import PERM_READ, PERM_WRITE
-from orbitmq.proxy.errors import ProxyRefused
+from orbitmq.protocol.lite_topics import bound_topic
+from orbitmq.proxy.checks import group_name, topic_name
+from orbitmq.proxy.cluster import Cluster
+from orbitmq.proxy.context import Caller
+from orbitmq.proxy.errors import OK, ProxyRefused
 from orbitmq.proxy.messages import MIXED, TOPIC_TYPES
+from orbitmq.proxy.options import ProxySettings
 from orbitmq.proxy.wire import messaging_pb2 as pb
 
 ANY_QUEUE = -1
 """The queue id of an assignment that stands for all queues of a broker."""
+
+
+class Routing:
+    """The calls QueryRoute and QueryAssignment."""
+
+    def __init__(self, cluster: Cluster, settings: ProxySettings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+
+    async def query_route(self, request: pb.QueryRouteRequest, caller: Caller) -> pb.QueryRouteResponse:
+        """The queues of a topic. Raises ProxyRefused, NetError, BrokerRefused."""
+        topic = topic_name(request.topic)
+        route = await self._cluster.route(topic)
+        kind = await self._cluster.topic_type(topic)
+        queues = message_queues(topic, route, kind, self._endpoints(request.endpoints))
+        return pb.QueryRouteResponse(status=OK, message_queues=queues)
+
+    async def query_assignment(
+        self, request: pb.QueryAssignmentRequest, caller: Caller
+    ) -> pb.QueryAssignmentResponse:
+        """The queues that a member of a group reads. Raises ProxyRefused, NetError, BrokerRefused."""
+        topic, group = topic_name(request.topic), group_name(request.group)
+        route = await self._cluster.route(topic)
+        config = await self._cluster.group(group)
+        # Lite topics are read from a broker as a whole, also in order.
+        fifo = config.consume_message_orderly and bound_topic(config) is None
+        found = assignments(topic, route, self._endpoints(request.endpoints), fifo=fifo)
+        return pb.QueryAssignmentResponse(status=OK, assignments=found)
+
+    def _endpoints(self, asked: pb.Endpoints) -> pb.Endpoints:
+        settings = self._settings
+        return told_endpoints(
+            asked,
+            settings.grpc_server_port,
+            [part for part in settings.advertised_endpoints.split(";") if part],
+            own_port=not settings.use_endpoint_port_from_request,
+        )
 
 
 def endpoints_of(addresses: Sequence[str]) -> pb.Endpoints:

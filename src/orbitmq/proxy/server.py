@@ -25,16 +25,19 @@ from orbitmq.proxy.front import LOOPBACK, Front
 from orbitmq.proxy.heartbeat_syncer import HeartbeatSyncer
 from orbitmq.proxy.lite.subscriptions import LiteSubscriptions
 from orbitmq.proxy.metrics import ProxyMetrics
+from orbitmq.proxy.offsets import Offsets
 from orbitmq.proxy.operating.members import Members
 from orbitmq.proxy.operating.messages import MessageCalls
 from orbitmq.proxy.operating.progress import ProgressCalls, Rates
 from orbitmq.proxy.operating.service import OperatorService
 from orbitmq.proxy.options import ProxySettings
+from orbitmq.proxy.presence import Presence
 from orbitmq.proxy.receiving import Receiving
 from orbitmq.proxy.remoting.port import RemotingPort
 from orbitmq.proxy.renewal import Renewals
+from orbitmq.proxy.routes import Routing
 from orbitmq.proxy.sending import Sending
-from orbitmq.proxy.service import SERVICE, Service
+from orbitmq.proxy.service import SERVICE, Service, Subjects
 from orbitmq.proxy.settling import Settling
 from orbitmq.proxy.telemetry import Telemetry
 from orbitmq.proxy.transactions import Transactions
@@ -134,7 +137,7 @@ class ProxyServer:
         self._renewals = renewals = Renewals(settings)
         self._settling = settling = Settling(cluster, renewals, settings, now)
         self._transactions = transactions = Transactions(cluster, clients, settings)
-        self._lite = LiteSubscriptions(cluster, clients, settings, now)
+        self._lite = lite = LiteSubscriptions(cluster, clients, settings, now)
         self._telemetry = telemetry = Telemetry(cluster, clients, settings, now)
         telemetry.on_producer = self._producer_came
         self._grpc = _grpc_server(settings)
@@ -154,20 +157,19 @@ class ProxyServer:
         access = Access(cluster, settings)
         self._sending = sending = Sending(cluster, settings, now)
         self._receiving = receiving = Receiving(cluster, clients, settling, renewals, settings, now)
-        self.service = Service(
-            cluster=cluster,
-            clients=clients,
-            settings=settings,
+        self._presence = Presence(clients, settling, lite, telemetry, now)
+        subjects = Subjects(
+            routing=Routing(cluster, settings),
+            presence=self._presence,
             sending=sending,
             receiving=receiving,
             settling=settling,
             transactions=transactions,
-            lite=self._lite,
+            lite=lite,
+            offsets=Offsets(cluster, settings),
             telemetry=telemetry,
-            access=access,
-            now=now,
-            peer_of=self.front.peer_of,
         )
+        self.service = Service(subjects, access, settings, self.front.peer_of)
         self._rates = Rates(now())
         self._admin = admin = _admin_of(settings, to_brokers)
         syncer: HeartbeatSyncer | None = None
@@ -245,11 +247,7 @@ class ProxyServer:
         self._rates.look(self._sending.sent, self._receiving.received, self._clock.now())
         self.remoting.close_idle()
         self._cluster.close_idle()
-        for client in self.clients.expire(
-            self._clock.now() - self._settings.channel_expired_in_seconds * 1000
-        ):
-            self._settling.release_client(client.caller.client_id)
-            await self._lite.left(client)
+        await self._presence.expire(self._settings.channel_expired_in_seconds * 1000)
 
     def _on_requests(self, connection: Connection, commands: list[Command]) -> None:
         self._background.start(self._handle_requests(connection, commands), "check-backs of a broker")

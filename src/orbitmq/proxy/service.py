@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -17,18 +18,15 @@ import grpc.aio
 
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import OrbitError
-from orbitmq.protocol.lite_topics import bound_topic
 from orbitmq.proxy.access import Access
-from orbitmq.proxy.checks import CLIENT_TYPES, group_name, topic_name
-from orbitmq.proxy.clients import Clients
-from orbitmq.proxy.cluster import Cluster
-from orbitmq.proxy.context import Caller, read_caller
-from orbitmq.proxy.errors import OK, ProxyRefused, status_of
+from orbitmq.proxy.context import Answer, Caller, read_caller, without_caller
+from orbitmq.proxy.errors import ProxyRefused, status_of
 from orbitmq.proxy.lite.subscriptions import LiteSubscriptions
 from orbitmq.proxy.offsets import Offsets
 from orbitmq.proxy.options import ProxySettings
+from orbitmq.proxy.presence import Presence
 from orbitmq.proxy.receiving import Receiving
-from orbitmq.proxy.routes import assignments, message_queues, told_endpoints
+from orbitmq.proxy.routes import Routing
 from orbitmq.proxy.sending import Sending
 from orbitmq.proxy.settling import Settling
 from orbitmq.proxy.telemetry import Telemetry
@@ -40,37 +38,34 @@ log = logging.getLogger(__name__)
 SERVICE = "apache.rocketmq.v2.MessagingService"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subjects:
+    """The modules that answer calls."""
+
+    routing: Routing
+    presence: Presence
+    sending: Sending
+    receiving: Receiving
+    settling: Settling
+    transactions: Transactions
+    lite: LiteSubscriptions
+    offsets: Offsets
+    telemetry: Telemetry
+
+
 class Service:
     """Answers calls, and counts them."""
 
     def __init__(
         self,
-        *,
-        cluster: Cluster,
-        clients: Clients,
-        settings: ProxySettings,
-        sending: Sending,
-        receiving: Receiving,
-        settling: Settling,
-        transactions: Transactions,
-        lite: LiteSubscriptions,
-        telemetry: Telemetry,
+        subjects: Subjects,
         access: Access,
-        now: Callable[[], int],
+        settings: ProxySettings,
         peer_of: Callable[[str], str | None],
     ) -> None:
-        self._cluster = cluster
-        self._clients = clients
-        self._settings = settings
-        self._sending = sending
-        self._receiving = receiving
-        self._settling = settling
-        self._transactions = transactions
-        self._lite = lite
-        self._telemetry = telemetry
+        self._subjects = subjects
         self._access = access
-        self._offsets = Offsets(cluster, settings)
-        self._now = now
+        self._most_open = settings.max_calls_of_client
         self._peer_of = peer_of
         self._open: Counter[str] = Counter()
         self.calls: Counter[tuple[str, str]] = Counter()
@@ -78,122 +73,35 @@ class Service:
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """The calls of the service for a gRPC server."""
-        methods = {
-            "QueryRoute": self._unary(self.query_route, pb.QueryRouteRequest, pb.QueryRouteResponse),
-            "Heartbeat": self._unary(self.heartbeat, pb.HeartbeatRequest, pb.HeartbeatResponse),
-            "SendMessage": self._unary(self._sending.send, pb.SendMessageRequest, pb.SendMessageResponse),
-            "QueryAssignment": self._unary(
-                self.query_assignment, pb.QueryAssignmentRequest, pb.QueryAssignmentResponse
-            ),
-            "ReceiveMessage": self._stream(
-                self._receiving.receive, pb.ReceiveMessageRequest, pb.ReceiveMessageResponse
-            ),
-            "AckMessage": self._unary(
-                self._settling.acknowledge, pb.AckMessageRequest, pb.AckMessageResponse
-            ),
-            "ForwardMessageToDeadLetterQueue": self._unary(
-                self._settling.forward_to_dead_letters,
-                pb.ForwardMessageToDeadLetterQueueRequest,
-                pb.ForwardMessageToDeadLetterQueueResponse,
-            ),
-            "ChangeInvisibleDuration": self._unary(
-                self._settling.change_invisible_time,
-                pb.ChangeInvisibleDurationRequest,
-                pb.ChangeInvisibleDurationResponse,
-            ),
-            "EndTransaction": self._unary(
-                _without_caller(self._transactions.end), pb.EndTransactionRequest, pb.EndTransactionResponse
-            ),
-            "NotifyClientTermination": self._unary(
-                self.notify_termination,
-                pb.NotifyClientTerminationRequest,
-                pb.NotifyClientTerminationResponse,
-            ),
-            "SyncLiteSubscription": self._unary(
-                self._lite.sync, pb.SyncLiteSubscriptionRequest, pb.SyncLiteSubscriptionResponse
-            ),
-            "RecallMessage": self._unary(
-                _without_caller(self._sending.recall), pb.RecallMessageRequest, pb.RecallMessageResponse
-            ),
-            "PullMessage": self._stream(
-                lambda request, caller: self._offsets.pull(request),
-                pb.PullMessageRequest,
-                pb.PullMessageResponse,
-            ),
-            "UpdateOffset": self._unary(
-                _without_caller(self._offsets.update), pb.UpdateOffsetRequest, pb.UpdateOffsetResponse
-            ),
-            "GetOffset": self._unary(
-                _without_caller(self._offsets.get), pb.GetOffsetRequest, pb.GetOffsetResponse
-            ),
-            "QueryOffset": self._unary(
-                _without_caller(self._offsets.query), pb.QueryOffsetRequest, pb.QueryOffsetResponse
-            ),
-            "Telemetry": grpc.stream_stream_rpc_method_handler(
-                self._telemetry_call,
-                request_deserializer=pb.TelemetryCommand.FromString,
-                response_serializer=pb.TelemetryCommand.SerializeToString,
-            ),
+        by = self._subjects
+        answers: dict[str, Answer] = {
+            "QueryRoute": by.routing.query_route,
+            "QueryAssignment": by.routing.query_assignment,
+            "Heartbeat": by.presence.heartbeat,
+            "NotifyClientTermination": by.presence.notify_termination,
+            "SendMessage": by.sending.send,
+            "RecallMessage": without_caller(by.sending.recall),
+            "AckMessage": by.settling.acknowledge,
+            "ForwardMessageToDeadLetterQueue": by.settling.forward_to_dead_letters,
+            "ChangeInvisibleDuration": by.settling.change_invisible_time,
+            "EndTransaction": without_caller(by.transactions.end),
+            "SyncLiteSubscription": by.lite.sync,
+            "UpdateOffset": without_caller(by.offsets.update),
+            "GetOffset": without_caller(by.offsets.get),
+            "QueryOffset": without_caller(by.offsets.query),
         }
+        methods = {name: self._unary(name, answer) for name, answer in answers.items()}
+        methods["ReceiveMessage"] = self._stream("ReceiveMessage", by.receiving.receive)
+        methods["PullMessage"] = self._stream("PullMessage", lambda request, caller: by.offsets.pull(request))
+        methods["Telemetry"] = grpc.stream_stream_rpc_method_handler(
+            self._telemetry_call,
+            request_deserializer=pb.TelemetryCommand.FromString,
+            response_serializer=pb.TelemetryCommand.SerializeToString,
+        )
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
-    # Calls that need no module of their own.
-
-    async def query_route(self, request: pb.QueryRouteRequest, caller: Caller) -> pb.QueryRouteResponse:
-        """The queues of a topic."""
-        topic = topic_name(request.topic)
-        route = await self._cluster.route(topic)
-        kind = await self._cluster.topic_type(topic)
-        queues = message_queues(topic, route, kind, self._endpoints(request.endpoints))
-        return pb.QueryRouteResponse(status=OK, message_queues=queues)
-
-    async def query_assignment(
-        self, request: pb.QueryAssignmentRequest, caller: Caller
-    ) -> pb.QueryAssignmentResponse:
-        """The queues that a member of a group reads."""
-        topic, group = topic_name(request.topic), group_name(request.group)
-        route = await self._cluster.route(topic)
-        config = await self._cluster.group(group)
-        # Lite topics are read from a broker as a whole, also in order.
-        fifo = config.consume_message_orderly and bound_topic(config) is None
-        found = assignments(topic, route, self._endpoints(request.endpoints), fifo=fifo)
-        return pb.QueryAssignmentResponse(status=OK, assignments=found)
-
-    async def heartbeat(self, request: pb.HeartbeatRequest, caller: Caller) -> pb.HeartbeatResponse:
-        """A sign of life."""
-        if request.client_type not in CLIENT_TYPES:
-            raise ProxyRefused(pb.UNRECOGNIZED_CLIENT_TYPE, "the heartbeat names no known type of client")
-        client = self._clients.heard(caller.client_id, self._now())
-        self._clients.on_heard(client)
-        if client.topics:
-            self._telemetry.on_producer(client.topics)
-        return pb.HeartbeatResponse(status=OK)
-
-    async def notify_termination(
-        self, request: pb.NotifyClientTerminationRequest, caller: Caller
-    ) -> pb.NotifyClientTerminationResponse:
-        """A client says goodbye: others get its messages soon."""
-        client = self._clients.remove(caller.client_id)
-        if client is not None:
-            await self._lite.left(client)
-        self._settling.release_client(caller.client_id)
-        return pb.NotifyClientTerminationResponse(status=OK)
-
-    def _endpoints(self, asked: pb.Endpoints) -> pb.Endpoints:
-        settings = self._settings
-        return told_endpoints(
-            asked,
-            settings.grpc_server_port,
-            [part for part in settings.advertised_endpoints.split(";") if part],
-            own_port=not settings.use_endpoint_port_from_request,
-        )
-
-    # From gRPC's calls to ours.
-
-    def _unary(
-        self, answer: Callable[[Any, Caller], Awaitable[Any]], request_type: Any, response_type: Any
-    ) -> grpc.RpcMethodHandler[Any, Any]:
-        name = request_type.DESCRIPTOR.name.removesuffix("Request")
+    def _unary(self, name: str, answer: Answer) -> grpc.RpcMethodHandler[Any, Any]:
+        request_type, response_type = getattr(pb, f"{name}Request"), getattr(pb, f"{name}Response")
 
         async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
             caller: Caller | None = None
@@ -215,9 +123,9 @@ class Service:
         )
 
     def _stream(
-        self, answers: Callable[[Any, Caller], AsyncIterator[Any]], request_type: Any, response_type: Any
+        self, name: str, answers: Callable[[Any, Caller], AsyncIterator[Any]]
     ) -> grpc.RpcMethodHandler[Any, Any]:
-        name = request_type.DESCRIPTOR.name.removesuffix("Request")
+        request_type, response_type = getattr(pb, f"{name}Request"), getattr(pb, f"{name}Response")
 
         async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
             caller: Caller | None = None
@@ -249,7 +157,7 @@ class Service:
         caller: Caller | None = None
         try:
             caller = self._enter(context)
-            async for command in self._telemetry.stream(self._checked(commands, caller), caller):
+            async for command in self._subjects.telemetry.stream(self._checked(commands, caller), caller):
                 yield command
         except ProxyRefused as error:
             self._count("Telemetry", error.code)
@@ -274,10 +182,8 @@ class Service:
         if peer is None:
             raise ProxyRefused(pb.UNAUTHORIZED, "this port is for the proxy itself")
         caller = read_caller(context.invocation_metadata() or (), peer, context.time_remaining())
-        if self._open[caller.client_id] >= self._settings.max_calls_of_client:
-            raise ProxyRefused(
-                pb.TOO_MANY_REQUESTS, f"this client has {self._settings.max_calls_of_client} open calls"
-            )
+        if self._open[caller.client_id] >= self._most_open:
+            raise ProxyRefused(pb.TOO_MANY_REQUESTS, f"this client has {self._most_open} open calls")
         self._open[caller.client_id] += 1
         return caller
 
@@ -302,10 +208,3 @@ class Service:
         if not isinstance(error, OrbitError | NetError | TimeoutError):
             log.exception("%s failed", name)
         return status_of(error)
-
-
-def _without_caller(answer: Callable[[Any], Awaitable[Any]]) -> Callable[[Any, Caller], Awaitable[Any]]:
-    async def call(request: Any, caller: Caller) -> Any:
-        return await answer(request)
-
-    return call

@@ -12,7 +12,7 @@ import grpc.aio
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.proxy.access import Access
-from orbitmq.proxy.context import Caller, read_caller
+from orbitmq.proxy.context import Answer, read_caller, without_caller
 from orbitmq.proxy.errors import ProxyRefused, status_of
 from orbitmq.proxy.operating.members import Members
 from orbitmq.proxy.operating.messages import MessageCalls
@@ -25,8 +25,6 @@ log = logging.getLogger(__name__)
 SERVICE = "apache.rocketmq.v2.Admin"
 OPERATOR_ID = "operator"
 """The client id of operators' programs that name none."""
-
-Answer = Callable[[Any], Awaitable[Any]]
 
 
 class OperatorService:
@@ -49,7 +47,7 @@ class OperatorService:
     def handlers(self) -> grpc.GenericRpcHandler:
         """The calls of the service for a gRPC server."""
         members, messages, progress = self._members, self._messages, self._progress
-        answers: dict[str, Answer] = {
+        answers: dict[str, Callable[[Any], Awaitable[Any]]] = {
             "DescribeTopicStatus": progress.topic_status,
             "ListSubscription": members.subscriptions,
             "DescribeSubscription": members.described,
@@ -64,14 +62,16 @@ class OperatorService:
             "QueryTimeSpan": progress.time_span,
             "GetProxyRuntimeStats": progress.stats,
         }
-        handlers = {name: self._handler(name, name, _with_caller(answer)) for name, answer in answers.items()}
-        handlers["QueryMessage"] = self._handler("QueryMessage", "ListMessage", _with_caller(messages.query))
+        handlers = {
+            name: self._handler(name, name, without_caller(answer)) for name, answer in answers.items()
+        }
+        handlers["QueryMessage"] = self._handler(
+            "QueryMessage", "ListMessage", without_caller(messages.query)
+        )
         handlers["AdminSendMessage"] = self._handler("AdminSendMessage", "AdminSendMessage", messages.send)
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
-    def _handler(
-        self, name: str, kind: str, answer: Callable[[Any, Caller], Awaitable[Any]]
-    ) -> grpc.RpcMethodHandler[Any, Any]:
+    def _handler(self, name: str, kind: str, answer: Answer) -> grpc.RpcMethodHandler[Any, Any]:
         request_type = getattr(operator, f"{kind}Request")
         response_type = getattr(operator, f"{kind}Response")
 
@@ -95,13 +95,6 @@ class OperatorService:
             request_deserializer=request_type.FromString,
             response_serializer=response_type.SerializeToString,
         )
-
-
-def _with_caller(answer: Answer) -> Callable[[Any, Caller], Awaitable[Any]]:
-    async def call(request: Any, caller: Caller) -> Any:
-        return await answer(request)
-
-    return call
 
 
 async def _not_kept(request: operator.DeleteSubscriptionRequest) -> operator.DeleteSubscriptionResponse:

@@ -9,6 +9,7 @@ from orbitmq.controller.access import ControllerGate
 from orbitmq.controller.controller import Controller, Notice
 from orbitmq.controller.leadership import Leadership
 from orbitmq.controller.options import ControllerSettings
+from orbitmq.handling.call import Bound
 from orbitmq.handling.credentials import first_user, own_credentials
 from orbitmq.net.address import format_address, is_loopback
 from orbitmq.net.pool import ConnectionPool
@@ -23,6 +24,8 @@ from orbitmq.server.metrics.http import HttpRequest, HttpResponse
 from orbitmq.server.tasks.background import BackgroundTasks
 from orbitmq.server.tasks.periodic import PeriodicTaskRunner
 from orbitmq.server.tasks.threads import Threads
+from orbitmq.server.turn.dispatcher import Dispatcher
+from orbitmq.server.turn.pending_replies import PendingReplies
 from orbitmq.server.turn.tls import client_context, open_tls
 from orbitmq.server.turn.turn import Turns
 from orbitmq.store.periodic import PeriodicTask
@@ -124,14 +127,16 @@ class ControllerServer:
         tls = await open_tls(settings, self._threads.periodic)
         leadership = Leadership(settings.controller_group, settings.controller_id, "")
         self.controller = controller = Controller(settings, leadership)
-        self.turns = Turns(
-            controller.bind(),
-            now=self._clock.now,
+        dispatcher = Dispatcher(
+            Bound(controller.bind()),
+            PendingReplies(self._clock.now, self._threads.query),
             after_turn=self._after_turn,
+            gate=ControllerGate(settings) if settings.authentication_enabled else None,
+        )
+        self.turns = Turns(
+            dispatcher,
             on_closed=self._connection_closed,
             max_connections=settings.max_connections,
-            gate=ControllerGate(settings) if settings.authentication_enabled else None,
-            executor=self._threads.query,
             tls=tls,
         )
         self._pool = ConnectionPool(

@@ -9,7 +9,6 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from ssl import SSLContext
 
 from orbitmq import __version__
 from orbitmq.broker.broker import Broker
@@ -47,8 +46,11 @@ from orbitmq.server.tasks.other_brokers import OtherBrokers
 from orbitmq.server.tasks.registrar import Registrar
 from orbitmq.server.tasks.table_writer import TableFile, TableWriter
 from orbitmq.server.tasks.threads import Threads
+from orbitmq.server.turn.dispatcher import Dispatcher
 from orbitmq.server.turn.guard import require_ha_guard, warn_of_gaps
+from orbitmq.server.turn.latency import TurnLatency
 from orbitmq.server.turn.listener import advertised_host, resolve
+from orbitmq.server.turn.pending_replies import PendingReplies
 from orbitmq.server.turn.tls import client_context, open_tls
 from orbitmq.server.turn.turn import Turns
 from orbitmq.store import MessageStore, PeriodicTask, StoreOptions
@@ -244,25 +246,29 @@ class BrokerServer:
 
     def _make_turns(self) -> Turns:
         settings, broker = self.settings, self.broker
-        handlers, many, fast_paths = broker.bind()
-        return Turns(
-            handlers,
-            now=self._clock.now,
-            many=many,
-            fast_paths=fast_paths,
+        waits = PendingReplies(
+            self._clock.now,
+            self._threads.query,
+            warm=self._warm,
+            max_polls=lambda: settings.max_held_requests,
+            ask_broker=self._other_brokers.ask,
+        )
+        latency = self._reports.latency
+        dispatcher = Dispatcher(
+            broker.bind(),
+            waits,
             arrange=decisions_first,
             after_turn=self._after_turn,
-            on_closed=broker.connection_closed,
-            warm=self._warm,
-            executor=self._threads.query,
             not_on_port=self._not_on_vip,
             max_age_ms=FastFailure(settings).max_age_ms,
-            max_connections=settings.max_connections,
-            max_polls=lambda: settings.max_held_requests,
             gate=broker.gate,
-            latency=self._reports.latency,
+            latency=None if latency is None else TurnLatency(latency),
+        )
+        return Turns(
+            dispatcher,
+            on_closed=broker.connection_closed,
+            max_connections=settings.max_connections,
             tls=self._tls,
-            ask_broker=self._other_brokers.ask,
         )
 
     def _make_parts(self, files: dict[str, TableFile]) -> None:
@@ -275,7 +281,7 @@ class BrokerServer:
             broker.identity, broker.settings, broker.topics, broker.role, name_servers, now, ssl=ssl
         )
         self._route_asker = RouteAsker(broker.routes, settings, name_servers, ssl=ssl)
-        self.replication = self._make_replication(ssl)
+        self.replication = self._make_replication()
         self._table_changes = TableChanges(
             broker.promise,
             broker.replication.table_versions,
@@ -302,11 +308,8 @@ class BrokerServer:
             self._table_changes,
             self._tasks,
             self._epoch_file,
-            background=self._background,
-            save=threads.save,
-            flush=self._flush_all,
-            now=now,
-            after_turn=self._after_turn,
+            self._background,
+            threads,
         )
         self._turn_end = TurnEnd(
             broker,
@@ -320,7 +323,6 @@ class BrokerServer:
             background=self._background,
             flush=threads.flush,
             on_role_news=lambda: self.controller_mode.wake(),
-            now=now,
         )
         self._has_parts = True
 
@@ -351,11 +353,10 @@ class BrokerServer:
     def _refresh_routes(self, now: int) -> None:
         self._turn_end.ask_routes(self.broker.routes.to_refresh(now))
 
-    def _make_replication(self, ssl: SSLContext | None) -> ReplicationRunner:
+    def _make_replication(self) -> ReplicationRunner:
         return ReplicationRunner(
             self.broker,
             self.settings.ha_listen_port or self._port + HA_DISTANCE,
-            ssl=ssl,
             tls=self._tls,
             now=self._clock.now,
             flush=self._flush_all,

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from pathlib import Path
 
+from orbitmq.handling.call import Bound
 from orbitmq.nameserver.brokers import Notice
 from orbitmq.nameserver.handlers.config import OPTIONS_FILE
 from orbitmq.nameserver.kv import KVConfig
@@ -21,6 +22,8 @@ from orbitmq.server.tasks.background import BackgroundTasks
 from orbitmq.server.tasks.periodic import PeriodicTaskRunner
 from orbitmq.server.tasks.table_writer import TableFile, TableWriter, load_table, made_at_once
 from orbitmq.server.tasks.threads import Threads
+from orbitmq.server.turn.dispatcher import Dispatcher
+from orbitmq.server.turn.pending_replies import PendingReplies
 from orbitmq.server.turn.tls import client_context, open_tls
 from orbitmq.server.turn.turn import Turns
 from orbitmq.store.periodic import PeriodicTask
@@ -98,13 +101,11 @@ class NamesrvServer:
         self.nameserver = nameserver = NameServer(self._settings, self._clock.now())
         await asyncio.get_running_loop().run_in_executor(self._threads.save, self._load_files)
         tls = await open_tls(self._settings, self._threads.periodic)
+        waits = PendingReplies(self._clock.now, self._threads.query)
         self.turns = Turns(
-            nameserver.bind(),
-            now=self._clock.now,
-            after_turn=self._after_turn,
+            Dispatcher(Bound(nameserver.bind()), waits, after_turn=self._after_turn),
             on_closed=self._connection_closed,
             max_connections=self._settings.max_connections,
-            executor=self._threads.query,
             tls=tls,
         )
         texts = nameserver.files

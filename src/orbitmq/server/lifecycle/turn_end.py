@@ -30,8 +30,7 @@ PUSHES_PER_ROUND = 512
 class TurnEnd:
     """Pushes, wake-ups, and the start of flushes, saves and requests that replies wait for.
 
-    `flush` is the thread that flushes, `now()` the server's clock. `on_role_news()` is called after a
-    controller's notice.
+    `flush` is the thread that flushes. `on_role_news()` is called after a controller's notice.
     """
 
     _broker: Broker
@@ -46,10 +45,10 @@ class TurnEnd:
     background: BackgroundTasks
     flush: Executor
     on_role_news: Callable[[], None]
-    now: Callable[[], int]
 
     def __post_init__(self) -> None:
         self._store = self._broker.store
+        self._now = self._turns.dispatcher.now
         self._flushes_at_once = self._broker.store.options.sync_flush
         self._is_guarded = self._turns.guard is not None
         self._awaited = self._turns.waits.queues
@@ -127,7 +126,7 @@ class TurnEnd:
     def _notify_later(self) -> None:
         self._notifies_later = False
         if not self._is_stopping:
-            self.run(self.now())
+            self.run(self._now())
 
     def _push(self) -> None:
         """Sends some of the requests that rules have for other peers; the others follow in later rounds."""
@@ -169,7 +168,7 @@ class TurnEnd:
 
         async def ask() -> None:
             await self._route_asker.ask(sorted(topics))
-            self.run(self.now())
+            self.run(self._now())
 
         if topics:
             self.background.start(ask(), "routes asked of name servers")
@@ -189,7 +188,7 @@ class TurnEnd:
             log.error("flush of the commit log failed: %s", error)
             return
         self._replication.report()
-        self.run_apart(self.now())
+        self.run_apart(self._now())
 
 
 class _AnyOf:

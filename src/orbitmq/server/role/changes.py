@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
 
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.role.role import RequestedChange, Role, RoleChange
@@ -24,6 +22,7 @@ from orbitmq.server.role.table_changes import TableChanges
 from orbitmq.server.role.tasks import RoleTasks
 from orbitmq.server.tasks.background import BackgroundTasks
 from orbitmq.server.tasks.registrar import Registrar
+from orbitmq.server.tasks.threads import Threads
 from orbitmq.server.turn.turn import Turns
 from orbitmq.store import StoreUnavailable
 
@@ -33,11 +32,7 @@ LEVEL_STEP_SECONDS = 0.01
 
 
 class RoleChanges:
-    """Carries out changes one after another.
-
-    `flush()` brings the log to the disk, `after_turn(now)` ends a turn, `save` is the thread that writes
-    epochs.
-    """
+    """Carries out changes one after another."""
 
     def __init__(
         self,
@@ -48,12 +43,8 @@ class RoleChanges:
         table_changes: TableChanges,
         tasks: RoleTasks,
         epoch_file: EpochFile,
-        *,
         background: BackgroundTasks,
-        save: Executor,
-        flush: Callable[[], Awaitable[object]],
-        now: Callable[[], int],
-        after_turn: Callable[[int], None],
+        threads: Threads,
     ) -> None:
         self.acting: ActingMaster | None = None
         """The broker's work for its master while that is away, where it has the option."""
@@ -66,10 +57,9 @@ class RoleChanges:
         self._tasks = tasks
         self._epoch_file = epoch_file
         self._background = background
-        self._save = save
-        self._flush = flush
-        self._now = now
-        self._after_turn = after_turn
+        self._threads = threads
+        self._now = turns.dispatcher.now
+        self._after_turn = turns.dispatcher.after_turn
         self._changing = asyncio.Lock()
         self._stopped = False
 
@@ -97,7 +87,7 @@ class RoleChanges:
                 log.error("the role could not become %s: it is unknown now", change.role.value)
                 raise
             finally:
-                self._turns.dispatcher.rebind(*broker.bind())
+                self._turns.dispatcher.rebind(broker.bind())
                 if not self._stopped:
                     self._tasks.start()
             if change.role is not Role.UNKNOWN:
@@ -134,7 +124,7 @@ class RoleChanges:
         self._follow_promise(self._now())
 
     def _follow_promise(self, now: int) -> None:
-        self._turns.dispatcher.rebind(*self._broker.bind())
+        self._turns.dispatcher.rebind(self._broker.bind())
         self._after_turn(now)
 
     def start_requested(self) -> None:
@@ -158,7 +148,7 @@ class RoleChanges:
         match step:
             case ChangeStep.FENCE:
                 role.fence()
-                self._turns.dispatcher.rebind(*broker.bind())
+                self._turns.dispatcher.rebind(broker.bind())
             case ChangeStep.STOP_ACTING:
                 if self.acting is not None:
                     await self.acting.leave()
@@ -235,14 +225,16 @@ class RoleChanges:
         if number > epochs.last:
             start = self._store.max_physical if epochs.entries else self._store.min_physical
             epochs.append(Epoch(number, start))
-            await asyncio.get_running_loop().run_in_executor(self._save, self._epoch_file.write, epochs)
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._threads.save, self._epoch_file.write, epochs)
 
     async def _confirm_all(self) -> None:
         """Counts all of the log as confirmed: it is the group's from now on. Rules that take up what is
         open see it to its end, or they would deliver again what was delivered there. Raises FlushFailed.
         """
         if self._store.options.sync_flush:
-            await self._flush()
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._threads.flush, self._store.flushing.flush_now)
         promise = self._broker.promise
         self._broker.role.release_readers()
         self._store.arrivals.replicas_reached(None)

@@ -6,7 +6,6 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from ssl import SSLContext
 
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.ha.epoch_following import EpochFollowing
@@ -23,6 +22,7 @@ from orbitmq.protocol.replication_sign_in import NONCE_BYTES
 from orbitmq.server.ha.master import HaServer
 from orbitmq.server.ha.metadata import MetadataSync
 from orbitmq.server.ha.slave import HaClient
+from orbitmq.server.turn.tls import client_context
 from orbitmq.store.periodic import PeriodicTask
 from orbitmq.store.replica.replica_log import ReplicaLog
 
@@ -32,7 +32,7 @@ HA_TICK_MS = 100
 class ReplicationRunner:
     """Started and stopped with each change of role.
 
-    `ssl` is for connections to the master, `tls` for those of slaves. `flush()` brings the log to the disk,
+    `tls` is for connections of slaves. `flush()` brings the log to the disk,
     `ask_for_master()` asks the name servers for the master, `after_step(now)` ends a turn that has stored
     something or heard of replicas. In controller mode `save_epochs()` brings the epochs to the disk, and
     `on_diverged(common_end)` is called with the place where this log and the master's part.
@@ -43,7 +43,6 @@ class ReplicationRunner:
         broker: Broker,
         port: int,
         *,
-        ssl: SSLContext | None,
         tls: Contexts | None,
         now: Callable[[], int],
         flush: Callable[[], Awaitable[object]],
@@ -54,7 +53,7 @@ class ReplicationRunner:
     ) -> None:
         self._broker = broker
         self._port = port
-        self._ssl = ssl
+        self._ssl = client_context(broker.settings)
         self._tls = tls
         self._now = now
         self._flush = flush

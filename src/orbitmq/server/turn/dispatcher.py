@@ -9,17 +9,18 @@ from __future__ import annotations
 import logging
 import math
 import traceback
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import KW_ONLY, InitVar, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from orbitmq.handling.call import (
     READ_ON_LOOP_BYTES,
+    Bound,
     BoundHandler,
     Call,
     DataAt,
     Durable,
-    FastPath,
+    ManyHandler,
     OffLoop,
     OtherBroker,
     Outcome,
@@ -36,11 +37,12 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command
 from orbitmq.protocol.remoting.frame import FRAME_HEAD_BYTES, MAX_FRAME_BYTES
 from orbitmq.protocol.remoting.header_cy import decode_frames
-from orbitmq.protocol.schema.declare import has_json
+from orbitmq.protocol.schema.declare import REQUESTS, has_json
 
 if TYPE_CHECKING:
     from orbitmq.handling.call import HandledFrames, Result
     from orbitmq.protocol.schema.declare import Request
+    from orbitmq.server.turn.guard import Gate
     from orbitmq.server.turn.latency import TurnLatency
     from orbitmq.server.turn.pending_replies import PendingReplies, Withdrawal
 
@@ -59,48 +61,31 @@ disk alone reports work that is done."""
 _TURNS = (Pause, OffLoop, OtherBroker)
 """Conditions after which a call continues in a turn of its own: other calls may wait for its effects."""
 
-ManyHandler = Callable[[list[Command], Peer, int], Sequence["Result | Exception | bytes"]]
-"""Takes consecutive requests of one peer; bytes among its results are whole frames."""
-
-
-class Access(Protocol):
-    """The part of the gate that is asked about calls it has let in."""
-
-    @property
-    def changes(self) -> int: ...
-
-    def withdrawal(self, command: Command, peer: Peer) -> str | None: ...
-
 
 @dataclass(eq=False, repr=False)
 class Dispatcher:
     """The turn of one server.
 
-    `handlers` take one call each; `many` take consecutive requests at once and give one result for each;
-    `fast_paths` are offered a read before it is cut into requests.
     `arrange` may bring requests of several kinds that came in one read into an order in which more of them
     are consecutive. A request that is older than `max_age_ms(code)` when its turn comes is refused.
     `after_turn(now)` runs once behind every read that others may have to hear of.
     `latency`, where there is one, measures how long requests take.
-    `access` is asked once more, after a change of users or rules, before a held call is answered.
+    `gate` is asked once more, after a change of users or rules, before a held call is answered.
     """
 
-    _requests: Mapping[int, type[Request[Any]]]
-    _handlers: Mapping[int, BoundHandler]
-    _: KW_ONLY
-    now: Callable[[], int]
+    bound: InitVar[Bound]
     waits: PendingReplies
-    many: InitVar[Mapping[int, ManyHandler] | None] = None
-    fast_paths: Sequence[FastPath] = ()
+    _: KW_ONLY
     arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands
     after_turn: Callable[[int], None] = lambda now: None
     not_on_port: Callable[[int, int], bool] = lambda code, port: False
     max_age_ms: Callable[[int], float] = lambda code: math.inf
-    access: Access | None = None
+    gate: Gate | None = None
     latency: TurnLatency | None = None
 
-    def __post_init__(self, many: Mapping[int, ManyHandler] | None) -> None:
-        self._many = dict(many or {})
+    def __post_init__(self, bound: Bound) -> None:
+        self.now = self.waits.now
+        self._handlers, self._many, self._fast_paths = bound
         self._by_port: dict[
             int, list[tuple[tuple[bytes, ...], Callable[[bytes, Peer, int], HandledFrames | None], int]]
         ] = {}
@@ -108,14 +93,13 @@ class Dispatcher:
         self.going_away = False
         """Set while the server stops: every request is refused, so that clients look elsewhere."""
 
-    def rebind(
-        self,
-        handlers: Mapping[int, BoundHandler],
-        many: Mapping[int, ManyHandler],
-        fast_paths: Sequence[FastPath],
-    ) -> None:
+    @property
+    def has_fast_paths(self) -> bool:
+        return bool(self._fast_paths)
+
+    def rebind(self, bound: Bound) -> None:
         """Has other handlers answer from the next read on."""
-        self._handlers, self._many, self.fast_paths = handlers, dict(many), fast_paths
+        self._handlers, self._many, self._fast_paths = bound
         self._by_port.clear()
 
     def on_frames(self, connection: Connection, data: bytes) -> int:
@@ -125,7 +109,7 @@ class Dispatcher:
         if fast_paths is None:
             fast_paths = [
                 (one.begins, one.handle, one.code)
-                for one in self.fast_paths
+                for one in self._fast_paths
                 if not self.not_on_port(one.code, port)
             ]
             self._by_port[port] = fast_paths
@@ -174,7 +158,7 @@ class Dispatcher:
             connection.send_frame(handled.answers)
         if not handled.results:
             return
-        if self.access is None:
+        if self.gate is None:
             for command, result in handled.results:
                 self._answer_or_wait(connection, command, result)
             return
@@ -249,7 +233,7 @@ class Dispatcher:
         peer = connection.peer
         peer.version = command.version
         peer.language = command.language
-        kind = self._requests[command.code]
+        kind = REQUESTS[command.code]
         body = command.body
         if body is None or len(body) <= READ_ON_LOOP_BYTES or not has_json(kind):
             return handler(Call(kind.from_peer(command), command, peer), now)
@@ -288,19 +272,19 @@ class Dispatcher:
 
     def _withdrawal(self, connection: Connection, commands: list[Command]) -> Withdrawal | None:
         """Tells whether requests that were let in would be refused by now."""
-        access = self.access
-        if access is None:
+        gate = self.gate
+        if gate is None:
             return None
-        seen = access.changes
+        seen = gate.changes
 
         def withdrawal() -> Refused | None:
             nonlocal seen
-            if access.changes != seen:
+            if gate.changes != seen:
                 for command in commands:
-                    remark = access.withdrawal(command, connection.peer)
+                    remark = gate.withdrawal(command, connection.peer)
                     if remark is not None:
                         return Refused(ResponseCode.NO_PERMISSION, remark)
-                seen = access.changes
+                seen = gate.changes
             return None
 
         return withdrawal

@@ -6,7 +6,8 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable, Container, Iterable
-from dataclasses import InitVar, dataclass, field
+from concurrent.futures import Executor
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -119,22 +120,24 @@ class _Held(dict[PendingReply, None]):
 class PendingReplies:
     """Every held call of one server, found by what it waits for.
 
-    `ask(answer, then)` sends a request to a peer and calls `then` with the answer, or None if there is none;
+    `executor` does work beside the loop. `ask(answer, timeout_ms, then)` sends a request to a peer and calls
+    `then` with the answer, or None if there is none: whoever has the connections sets it.
     `warm(condition, then)` brings a range of the log into memory off the loop. `max_polls()` limits the long
-    polls of all peers; beyond it one is answered at once, as if its time were over. `off_loop` does work in
-    threads, `ask_broker` asks the masters of other groups.
+    polls of all peers; beyond it one is answered at once, as if its time were over. `ask_broker` asks the
+    masters of other groups.
     """
 
-    _now: Callable[[], int]
-    _ask: Callable[[Answer, int, Callable[[Command | None], None]], None]
-    _warm: Callable[[Warm, Callable[[], None]], None]
-    _max_polls: Callable[[], float] = lambda: math.inf
-    off_loop: InitVar[OffLoopRunner | None] = None
-    _ask_broker: AskBroker = ask_nobody
+    now: Callable[[], int]
+    executor: InitVar[Executor | None] = None
+    _: KW_ONLY
+    ask: Callable[[Answer, int, Callable[[Command | None], None]], None] = lambda answer, ms, then: then(None)
+    warm: Callable[[Warm, Callable[[], None]], None] = lambda condition, then: then()
+    max_polls: Callable[[], float] = lambda: math.inf
+    ask_broker: AskBroker = ask_nobody
 
-    def __post_init__(self, off_loop: OffLoopRunner | None) -> None:
+    def __post_init__(self, executor: Executor | None) -> None:
         self._loop = asyncio.get_running_loop()
-        self._off_loop = off_loop or OffLoopRunner(None)
+        self._off_loop = OffLoopRunner(executor)
         self._working: dict[int, int] = {}
         """Number of pieces of work under way for a connection."""
         self._queued: dict[int, deque[tuple[PendingReply, OffLoop]]] = {}
@@ -183,13 +186,13 @@ class PendingReplies:
         So it does with several that wait for the same, and are completed together.
         """
         mine = self._by_connection.get(connection_id)
-        now = self._now()
+        now = self.now()
         delay_ms = wait.deadline - now
         is_poll = _is_poll(wait)
         if (
             delay_ms <= 0
             or (mine is not None and mine.calls >= MAX_WAITS_PER_CONNECTION and not _is_pause(wait))
-            or (is_poll and self.polls >= self._max_polls())
+            or (is_poll and self.polls >= self.max_polls())
         ):
             complete(Outcome(timed_out=True))
             return
@@ -236,13 +239,13 @@ class PendingReplies:
             case Saved(table):
                 self._saved.setdefault(table, []).append(waiting)
             case Answer():
-                left_ms = max(1, waiting.wait.deadline - self._now())
-                self._ask(condition, left_ms, lambda command: self._answered(waiting, condition, command))
+                left_ms = max(1, waiting.wait.deadline - self.now())
+                self.ask(condition, left_ms, lambda command: self._answered(waiting, condition, command))
             case OtherBroker():
-                left_ms = max(1, waiting.wait.deadline - self._now())
-                self._ask_broker(condition, left_ms, partial(self._heard, waiting))
+                left_ms = max(1, waiting.wait.deadline - self.now())
+                self.ask_broker(condition, left_ms, partial(self._heard, waiting))
             case Warm():
-                self._warm(condition, lambda: self._met(waiting))
+                self.warm(condition, lambda: self._met(waiting))
             case Signal():
                 self._signals[condition] = waiting
             case Pause():

@@ -3,75 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from orbitmq.handling.call import Answer, BoundHandler, FastPath, Warm
+from orbitmq.handling.call import Answer
 from orbitmq.net.connection import Connection
 from orbitmq.net.errors import NetError
 from orbitmq.net.tls import Contexts
 from orbitmq.protocol.remoting.command import Command
-from orbitmq.protocol.schema.declare import REQUESTS
-from orbitmq.server.turn.dispatcher import Dispatcher, ManyHandler
-from orbitmq.server.turn.guard import Gate, Guard
-from orbitmq.server.turn.latency import RpcLatency, TurnLatency
+from orbitmq.server.turn.dispatcher import Dispatcher
+from orbitmq.server.turn.guard import Guard
 from orbitmq.server.turn.listener import Listener
-from orbitmq.server.turn.off_loop import OffLoopRunner
-from orbitmq.server.turn.pending_replies import AskBroker, PendingReplies, ask_nobody
 
 if TYPE_CHECKING:
     from orbitmq.protocol.schema.declare import Request
 
 
 class Turns:
-    """Listener, dispatcher and waits of one server, and pushes to those who are connected."""
+    """Listener, gate and dispatcher of one server, and pushes to those who are connected."""
 
     def __init__(
         self,
-        handlers: Mapping[int, BoundHandler],
+        dispatcher: Dispatcher,
         *,
-        now: Callable[[], int],
-        many: Mapping[int, ManyHandler] | None = None,
-        fast_paths: Sequence[FastPath] = (),
-        arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands,
-        after_turn: Callable[[int], None],
         on_closed: Callable[[int], None],
-        warm: Callable[[Warm, Callable[[], None]], None] = lambda condition, then: then(),
-        not_on_port: Callable[[int, int], bool] = lambda code, port: False,
-        max_age_ms: Callable[[int], float] = lambda code: math.inf,
-        max_connections: int = 20_000,
-        max_polls: Callable[[], float] = lambda: math.inf,
-        gate: Gate | None = None,
-        latency: RpcLatency | None = None,
-        executor: Executor | None = None,
+        max_connections: int,
         tls: Contexts | None = None,
-        ask_broker: AskBroker = ask_nobody,
     ) -> None:
-        self.waits = PendingReplies(now, self._ask, warm, max_polls, OffLoopRunner(executor), ask_broker)
-        self.dispatcher = Dispatcher(
-            REQUESTS,
-            handlers,
-            now=now,
-            waits=self.waits,
-            many=many,
-            fast_paths=fast_paths,
-            arrange=arrange,
-            after_turn=after_turn,
-            not_on_port=not_on_port,
-            max_age_ms=max_age_ms,
-            access=gate,
-            latency=None if latency is None else TurnLatency(latency),
-        )
-        self._gate = gate
+        self.dispatcher = dispatcher
+        self.waits = waits = dispatcher.waits
+        waits.ask = self._ask
+        self._gate = gate = dispatcher.gate
         self._changes = 0 if gate is None else gate.changes
         self._on_closed = on_closed
-        self.guard = None if gate is None else Guard(gate, self.dispatcher.on_requests, now, self.waits.hold)
+        self.guard = None if gate is None else Guard(gate, dispatcher.on_requests, waits.now, waits.hold)
         self.listener = Listener(
-            self.dispatcher.on_requests if self.guard is None else self.guard.on_requests,
+            dispatcher.on_requests if self.guard is None else self.guard.on_requests,
             self._connection_closed,
-            on_frames=self.dispatcher.on_frames if fast_paths else None,
+            on_frames=dispatcher.on_frames if dispatcher.has_fast_paths else None,
             admit=None if self.guard is None else self.guard.admit,
             max_connections=max_connections,
             tls=tls,

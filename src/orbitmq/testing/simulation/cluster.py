@@ -106,26 +106,15 @@ class Cluster:
 
     def __init__(
         self,
-        seed: int,
+        chance: random.Random,
+        mode: Mode,
         root: Path,
-        settings: dict[str, object],
-        *,
-        has_controller: bool | None = None,
-        is_sync: bool | None = None,
-        sync_flush: bool | None = None,
-        goes_blind: bool = False,
-        is_alone: bool = False,
+        settings: Mapping[str, object],
         faults: Mapping[str, Fault],
-        script: Fault | None = None,
+        script: Fault | None,
     ) -> None:
-        self.chance = chance = random.Random(seed)
-        drawn = [chance.random() < share for share in (0.7, 0.7, 0.6)]
-        self.mode = mode = Mode(
-            not is_alone and (drawn[0] if has_controller is None else has_controller),
-            not is_alone and (drawn[1] if is_sync is None else is_sync),
-            drawn[2] if sync_flush is None else sync_flush,
-            goes_blind,
-        )
+        self.chance = chance
+        self.mode = mode
         self.loop = VirtualLoop(chance)
         self.network = Network(self.loop, chance)
         self.root = root
@@ -153,8 +142,8 @@ class Cluster:
         self.groups: list[Group] = []
         self.onlooker = Onlooker(mode, self.groups, self.note, self.break_, self.clock.now)
         self.consensus.on_change = self.onlooker.decided
-        replicas = 1 if is_alone else chance.choice((2, 3, 3))
-        for number in range(1 if is_alone or chance.random() < 0.85 else 2):
+        replicas = 1 if mode.is_alone else chance.choice((2, 3, 3))
+        for number in range(1 if mode.is_alone or chance.random() < 0.85 else 2):
             self.groups.append(self._group(number, replicas))
         self._places = itertools.count(len(self.brokers))
         levels = dict(enumerate(delays_ms(str(self.settings["messageDelayLevel"])), start=1))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
+from dataclasses import dataclass, replace
 
 from orbitmq.controller.group import BrokerGroup
 from orbitmq.testing.simulation.cluster_clients import ClusterClients, ClusterHistory
@@ -20,6 +21,15 @@ class Mode:
     sync_flush: bool
     goes_blind: bool = False
     """A master that no controller answers goes on (enableBlindMaster)."""
+    is_alone: bool = False
+    """One broker, and no controller."""
+
+    @classmethod
+    def drawn(cls, chance: random.Random, **given: bool | None) -> Mode:
+        """The mode that is given by the names of its fields; chance gives the others."""
+        mode = cls(*(chance.random() < share for share in (0.7, 0.7, 0.6)))
+        mode = replace(mode, **{name: one for name, one in given.items() if one is not None})
+        return replace(mode, has_controller=False, is_sync=False) if mode.is_alone else mode
 
     @property
     def leaves_behind(self) -> bool:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from orbitmq.handling.call import Call, FastPath, HandledFrames, Peer, in_turns
+from orbitmq.handling.call import Bound, Call, FastPath, HandledFrames, Peer, in_turns
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.remoting.command import Command, Oversized
 from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.protocol.schema import fastjson
-from orbitmq.protocol.schema.declare import REQUESTS, Reply, Void
+from orbitmq.protocol.schema.declare import Reply, Void
 from orbitmq.server.turn.dispatcher import Dispatcher
 from orbitmq.server.turn.pending_replies import PendingReplies
 
@@ -43,15 +43,8 @@ async def test_a_turn_ends_with_what_others_have_to_hear_of(concerns_others: boo
         return HandledFrames(len(data), b"answer", 1, {11: (1, 0)}, concerns_others=concerns_others)
 
     told: list[int] = []
-    waits = PendingReplies(lambda: NOW, lambda answer, timeout_ms, then: None, lambda condition, then: None)
-    dispatcher = Dispatcher(
-        {},
-        {},
-        now=lambda: NOW,
-        waits=waits,
-        fast_paths=[FastPath((b"{",), take, 11)],
-        after_turn=told.append,
-    )
+    bound = Bound({}, fast_paths=[FastPath((b"{",), take, 11)])
+    dispatcher = Dispatcher(bound, PendingReplies(lambda: NOW), after_turn=told.append)
     connection: Any = FakeConnection()
     data = bytes(8) + b"{}"
     assert dispatcher.on_frames(connection, data) == len(data)
@@ -77,8 +70,7 @@ def reading(handled: list[Any]) -> tuple[Dispatcher, Answered]:
         handled.append((call.request, threading.get_ident()))
         return Void()
 
-    waits = PendingReplies(lambda: NOW, lambda answer, timeout_ms, then: None, lambda condition, then: None)
-    return Dispatcher(REQUESTS, {Heartbeat.CODE: handle}, now=lambda: NOW, waits=waits), Answered()
+    return Dispatcher(Bound({Heartbeat.CODE: handle}), PendingReplies(lambda: NOW)), Answered()
 
 
 def beat(topics: int) -> bytes:
@@ -148,7 +140,6 @@ async def test_what_has_waited_for_too_long_is_refused_and_the_rest_is_not() -> 
     def take(data: bytes, peer: Peer, now: int) -> HandledFrames:
         return HandledFrames(len(data), b"answer", 1, {10: (1, 0)})
 
-    waits = PendingReplies(lambda: NOW, lambda answer, timeout_ms, then: None, lambda condition, then: None)
     handled: list[int] = []
 
     def together(commands: list[Command], peer: Peer, now: int) -> list[None]:
@@ -156,12 +147,8 @@ async def test_what_has_waited_for_too_long_is_refused_and_the_rest_is_not() -> 
         return [None] * len(commands)
 
     dispatcher = Dispatcher(
-        {},
-        {},
-        now=lambda: NOW,
-        waits=waits,
-        many={10: together, 11: together},
-        fast_paths=[FastPath((b"{",), take, 10)],
+        Bound({}, {10: together, 11: together}, [FastPath((b"{",), take, 10)]),
+        PendingReplies(lambda: NOW),
         max_age_ms=lambda code: 200 if code == 10 else 5000,
     )
     connection: Any = Answered()
@@ -196,12 +183,9 @@ async def test_what_is_handled_in_later_turns_is_heard_of_as_well(topics: int) -
             yield
         return Void()
 
-    waits = PendingReplies(lambda: NOW, lambda answer, timeout_ms, then: None, lambda condition, then: None)
     dispatcher = Dispatcher(
-        REQUESTS,
-        {Heartbeat.CODE: lambda call, now: in_turns(work(), now)},
-        now=lambda: NOW,
-        waits=waits,
+        Bound({Heartbeat.CODE: lambda call, now: in_turns(work(), now)}),
+        PendingReplies(lambda: NOW),
         after_turn=lambda now: heard.append(list(done)),
     )
     connection = Answered()

@@ -40,9 +40,9 @@ class Bench:
         self.warming: list[Callable[[], None]] = []
         self.waits = PendingReplies(
             lambda: 0,
-            lambda answer, timeout_ms, then: self.asked.append((answer, then)),
-            lambda condition, then: self.warming.append(then),
-            lambda: max_polls,
+            ask=lambda answer, timeout_ms, then: self.asked.append((answer, then)),
+            warm=lambda condition, then: self.warming.append(then),
+            max_polls=lambda: max_polls,
         )
 
     def hold(self, *on: object, deadline: int = FAR, any_of: bool = False, connection_id: int = 1) -> Held:
@@ -121,7 +121,7 @@ async def test_no_more_long_polls_are_held_than_allowed() -> None:
 async def test_long_waits_end_together_and_not_before_their_time() -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
-    waits = PendingReplies(lambda: int((loop.time() - began) * 1000), lambda *_: None, lambda *_: None)
+    waits = PendingReplies(lambda: int((loop.time() - began) * 1000))
     ended: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
     for connection_id, deadline in ((1, 1001), (2, 1002), (3, 1100)):
         wait = Wait((DataAt("T", 0, 0),), deadline, lambda outcome, now: None)
