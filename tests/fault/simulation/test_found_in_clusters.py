@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from orbitmq.broker.mastership.mastership import Mastership
+from orbitmq.controller.groups import GROUP_KEYS
+from orbitmq.controller.live import Member
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.requests.controller import ControllerAlterSyncStateSet
 from orbitmq.server.lifecycle.broker_server import BrokerServer
@@ -17,7 +19,7 @@ from orbitmq.server.role.controller_mode import ControllerMode
 from orbitmq.testing.simulation.cluster import Cluster, Fault
 from orbitmq.testing.simulation.cluster_run import run
 from orbitmq.testing.simulation.loop import on_node
-from orbitmq.testing.simulation.machines import BrokerMachine
+from orbitmq.testing.simulation.machines import BrokerMachine, ControllerMachine
 from tests.kit.store import message
 
 SEED = 1
@@ -254,3 +256,56 @@ def test_a_new_master_takes_up_its_work_from_all_of_the_log(
         assert confirmed == end > 0
 
     play(script, has_controller=True, is_sync=True, sync_flush=sync_flush)
+
+
+def test_a_store_of_an_older_time_elects_no_member_that_a_blind_master_has_left_behind() -> None:
+    """The store was restored to the in-sync set of before. The member that had been told of the later one was
+    heard once, and away as the lease was over: one that had left the set was elected, and acknowledged
+    messages were lost.
+    """
+
+    async def script(cluster: Cluster) -> None:
+        group, network, consensus = cluster.groups[0], cluster.network, cluster.consensus
+        master, (told, behind) = group.master, [one for one in group.members if one is not group.master]
+        names = [one.name for one in cluster.controllers]
+
+        def link(broker: BrokerMachine, others: list[str], *, is_cut: bool) -> None:
+            for other in others:
+                for ends in ((broker.name, other), (other, broker.name)):
+                    (network.cut_link if is_cut else network.mend_link)(*ends)
+
+        assert await cluster.until(lambda: in_sync(cluster) == 3)
+        entry = consensus.keys[GROUP_KEYS + group.name]
+        backup = entry.text
+        link(behind, [master.name], is_cut=True)
+        assert await cluster.until(lambda: in_sync(cluster) == 2)
+        await asyncio.sleep(3)  # the slave is told of the set
+        for one in group.members:
+            link(one, names, is_cut=True)
+        assert await cluster.until(lambda: master.blind_from is not None)
+        await asyncio.sleep(3)
+        assert store_of(master).confirm_offset > store_of(behind).max_physical
+        for controller in cluster.controllers:
+            cluster.kill(controller)
+        consensus.keys[GROUP_KEYS + group.name].text = backup
+        for controller in cluster.controllers:
+            await cluster.start(controller)
+        assert told.server is not None
+        member = group.name, told.server.controller_mode.machine.broker_id
+        link(told, names, is_cut=False)
+        assert await cluster.until(lambda: any(was_heard(one, member) for one in cluster.controllers))
+        link(told, names, is_cut=True)
+        link(behind, names, is_cut=False)
+        await asyncio.sleep(10)
+        link(told, names, is_cut=False)
+        link(master, names, is_cut=False)
+        link(behind, [master.name], is_cut=False)
+        assert await cluster.until(lambda: cluster.is_whole(group))
+        assert not cluster.is_broken
+
+    play(script, has_controller=True, is_sync=True, sync_flush=True, goes_blind=True)
+
+
+def was_heard(controller: ControllerMachine, member: Member) -> bool:
+    server = controller.server
+    return server is not None and hasattr(server, "controller") and server.controller.live.was_heard(member)
