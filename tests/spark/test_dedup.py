@@ -16,7 +16,7 @@ pytest.importorskip("pyspark")
 
 from orbitmq.cli.app import run as cli
 from orbitmq.spark.jobs.dedup.options import DedupOptions
-from orbitmq.spark.jobs.dedup.repeats import AuditOptions, audit
+from orbitmq.spark.jobs.dedup.repeats import RepeatsOptions, audit
 from orbitmq.spark.jobs.dedup.running import run
 from orbitmq.spark.jobs.dedup.tables import business_key, consumed_repeatedly, deduplicated
 from orbitmq.spark.jobs.job import JobSetup
@@ -153,7 +153,7 @@ def test_audit_of_what_was_sent(server: Server, topic: str, tmp_path: Path) -> N
     publish(server, topic, [*orders(1, 2, 1, 3, 1), Outgoing(b"none"), Outgoing(b"none")])
     publish(server, topic, [Outgoing(b"again", 0, {"KEYS": "k-2", "UNIQ_KEY": "other"})])
     setup = JobSetup(server.namesrv, report=tmp_path / "r.html")
-    found = audit(AuditOptions((topic,), setup))
+    found = audit(RepeatsOptions((topic,), setup))
     assert [(row.dedupKey, row.times, row.messageIds) for row in found.sent] == [("k-1", 3, 1), ("k-2", 2, 2)]
     assert found.sent_keys == 2
     assert found.sent[0].places == ["broker-a|1@0", "broker-a|1@1", "broker-a|1@3"]

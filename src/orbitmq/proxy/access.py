@@ -15,9 +15,7 @@ from typing import Any
 
 from orbitmq.broker.auth.handlers import policies_of
 from orbitmq.broker.auth.policies import (
-    Access as Wanted,
-)
-from orbitmq.broker.auth.policies import (
+    Access,
     Action,
     Decision,
     Rules,
@@ -56,7 +54,7 @@ class KnownUser:
         return by_name(UserType, self.info.user_type) is UserType.SUPER
 
 
-class Access:
+class AccessControl:
     """Checks calls where `authenticationEnabled` is set; else it lets all of them pass."""
 
     def __init__(self, cluster: Cluster, settings: ProxySettings) -> None:
@@ -147,7 +145,7 @@ def read_authorization(text: str) -> tuple[str, str] | None:
     return (key, signature) if key and signature else None
 
 
-def accesses(request: Any) -> Iterator[Wanted]:
+def accesses(request: Any) -> Iterator[Access]:
     """The rights that a call needs."""
     match request:
         case pb.SendMessageRequest():
@@ -181,7 +179,7 @@ def accesses(request: Any) -> Iterator[Wanted]:
             yield from _of_settings(request.settings)
 
 
-def _of_settings(settings: pb.Settings) -> Iterator[Wanted]:
+def _of_settings(settings: pb.Settings) -> Iterator[Access]:
     for topic in settings.publishing.topics:
         yield topic_access(topic.name, _PUB)
     if settings.WhichOneof("pub_sub") == "subscription":

@@ -18,7 +18,7 @@ from orbitmq.net.connection import Connection
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.remoting.command import Command
-from orbitmq.proxy.access import Access
+from orbitmq.proxy.access import AccessControl
 from orbitmq.proxy.clients import Clients
 from orbitmq.proxy.cluster import Cluster
 from orbitmq.proxy.front import LOOPBACK, Front
@@ -154,7 +154,7 @@ class ProxyServer:
             )
             for _ in range(2)
         )
-        access = Access(cluster, settings)
+        access = AccessControl(cluster, settings)
         self._sending = sending = Sending(cluster, settings, now)
         self._receiving = receiving = Receiving(cluster, clients, settling, renewals, settings, now)
         self._presence = Presence(clients, settling, lite, telemetry, now)

@@ -18,7 +18,7 @@ import grpc.aio
 
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import OrbitError
-from orbitmq.proxy.access import Access
+from orbitmq.proxy.access import AccessControl
 from orbitmq.proxy.context import Answer, Caller, read_caller, without_caller
 from orbitmq.proxy.errors import ProxyRefused, status_of
 from orbitmq.proxy.lite.subscriptions import LiteSubscriptions
@@ -59,7 +59,7 @@ class Service:
     def __init__(
         self,
         subjects: Subjects,
-        access: Access,
+        access: AccessControl,
         settings: ProxySettings,
         peer_of: Callable[[str], str | None],
     ) -> None:

@@ -22,7 +22,7 @@ from orbitmq.protocol.requests.admin import GetBrokerConfig
 from orbitmq.protocol.requests.auth import AuthGetAcl, AuthGetUser
 from orbitmq.protocol.requests.pop import PopMessage, PopReply
 from orbitmq.protocol.schema.declare import JsonReply
-from orbitmq.proxy.access import Access
+from orbitmq.proxy.access import AccessControl
 from orbitmq.proxy.clients import Client, Clients
 from orbitmq.proxy.cluster import Cluster
 from orbitmq.proxy.context import Caller
@@ -254,7 +254,7 @@ def of_cluster(settings: ProxySettings, kind: str) -> Get:
             "subscriptionGroupConfigCache", Cluster, "_look_up_group",
             lambda given: of_cluster(given, "group"),
         ),
-        ("userCache", Access, "_look_up", lambda given: Access(Asked(), given)._users.get),
+        ("userCache", AccessControl, "_look_up", lambda given: AccessControl(Asked(), given)._users.get),
     ],
 )  # fmt: skip
 async def test_answers_are_kept_for_so_long_and_so_many(
@@ -304,8 +304,8 @@ async def test_rights_of_users_are_checked_if_the_option_says_so() -> None:
         "innerClientAuthenticationCredentials": '{"accessKey":"root","secretKey":"x"}',
         "signatureMaxAgeSeconds": 0,
     }
-    await Access(cluster, given(**options)).check(sent("other"), caller)
-    access = Access(cluster, given(authorizationEnabled="true", **options))
+    await AccessControl(cluster, given(**options)).check(sent("other"), caller)
+    access = AccessControl(cluster, given(authorizationEnabled="true", **options))
     await access.check(sent("mine"), caller)
     with pytest.raises(ProxyRefused, match="User:u has no permission"):
         await access.check(sent("other"), caller)

@@ -68,7 +68,7 @@ def outgoing(letter: DeadLetter, target: str, unique_id: str, edit: Edit) -> Out
     return Outgoing(target, message.body, encoded, kept, letter.message.flag, sharding_key)
 
 
-class Wanted:
+class SubscriptionFilter:
     """A subscription's filter, as the broker applies it."""
 
     def __init__(self, subscription: SubscriptionData) -> None:

@@ -11,7 +11,7 @@ from orbitmq.admin.admin import Admin
 from orbitmq.admin.dead_letters.asked import Asked
 from orbitmq.admin.dead_letters.dead_letter import DeadLetter
 from orbitmq.admin.dead_letters.journal import PLANNED, SKIPPED, Entry, RedriveJournal
-from orbitmq.admin.dead_letters.outgoing import Edit, Wanted, outgoing
+from orbitmq.admin.dead_letters.outgoing import Edit, SubscriptionFilter, outgoing
 from orbitmq.admin.dead_letters.reading import letters_at, scan
 from orbitmq.admin.dead_letters.rules import target_of
 from orbitmq.admin.groups import group_connections
@@ -132,12 +132,12 @@ class Planning:
             return False
         return True
 
-    async def _filters(self, group: str) -> dict[str, Wanted]:
+    async def _filters(self, group: str) -> dict[str, SubscriptionFilter]:
         try:
             found = await group_connections(self._admin, group)
         except ConsumerNotOnline:
             return {}
-        return {topic: Wanted(one) for topic, one in found.subscription_table.items()}
+        return {topic: SubscriptionFilter(one) for topic, one in found.subscription_table.items()}
 
 
 def _judge(letter: DeadLetter, entry: Entry, asked: Asked, sent_by: str | None) -> Entry:

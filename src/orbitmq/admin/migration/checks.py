@@ -13,8 +13,8 @@ from orbitmq.admin.replication.survey import (
     MAKES,
     ORBITMQ,
     GroupSurvey,
-    Member,
     Offsets,
+    Replica,
     behind,
     consumed,
     queue_ends,
@@ -76,7 +76,7 @@ async def check_group(admin: Admin, found: GroupSurvey, to: str) -> list[Check]:
     return [Check(found.name, *row) for row in rows]
 
 
-def target_of(found: GroupSurvey, to: str) -> Member | None:
+def target_of(found: GroupSurvey, to: str) -> Replica | None:
     """The slave of a make that lacks least."""
     return max(found.slaves(to), key=lambda one: one.log_end, default=None)
 
@@ -141,7 +141,7 @@ async def _name_servers(admin: Admin, found: GroupSurvey) -> AsyncIterator[Row]:
             yield "name servers", DONE, f"{address} knows the group"
 
 
-def _refused_options(master: Member) -> Iterator[Row]:
+def _refused_options(master: Replica) -> Iterator[Row]:
     from orbitmq.broker.options import (
         BROKER_TABLE,
     )  # a broker's package, as `orbitmq admin broker set` needs it
@@ -157,7 +157,7 @@ def _refused_options(master: Member) -> Iterator[Row]:
             yield "options", WARNING, f"OrbitMQ does not take over {name}={value}: {error}"
 
 
-def _alike(master: Member, target: Member) -> Iterator[Row]:
+def _alike(master: Replica, target: Replica) -> Iterator[Row]:
     differs = False
     for name in SAME:
         mine, theirs = master.options.get(name), target.options.get(name)
@@ -191,7 +191,7 @@ def _alike(master: Member, target: Member) -> Iterator[Row]:
         yield "options", DONE, f"{', '.join(SAME)} and access control are alike"
 
 
-async def _port_for_slaves(master: Member) -> Row:
+async def _port_for_slaves(master: Replica) -> Row:
     """The master's HA port. A slave's own opens when it is promoted."""
     host, port = parse_address(master.at.address)
     at = int(master.options.get("haListenPort") or port + 1)
@@ -208,7 +208,7 @@ async def _port_for_slaves(master: Member) -> Row:
     return "ports", DONE, f"{host}:{at}, the master's port for slaves, is open"
 
 
-async def _replica(admin: Admin, master: Member, target: Member) -> list[Row]:
+async def _replica(admin: Admin, master: Replica, target: Replica) -> list[Row]:
     rows = []
     gap = master.log_end - target.log_end
     if gap > 0:
@@ -240,7 +240,7 @@ async def _replica(admin: Admin, master: Member, target: Member) -> list[Row]:
     return rows
 
 
-async def _users(admin: Admin, master: Member, target: Member) -> Row:
+async def _users(admin: Admin, master: Replica, target: Replica) -> Row:
     """The users and rules that the slave has. Without them it would refuse the clients of its master."""
     at, there = master.at.address, target.at.address
     users, known = (
@@ -286,7 +286,7 @@ def _policies(acl: AclInfo) -> tuple[str | None, frozenset[tuple[object, ...]]]:
     )
 
 
-async def _missing_history(admin: Admin, master: Member, target: Member, offsets: Offsets) -> list[Row]:
+async def _missing_history(admin: Admin, master: Replica, target: Replica, offsets: Offsets) -> list[Row]:
     """Older messages that the slave has not got and somebody still needs."""
     table = dict(offsets)
     levels = await _delay_offsets(admin, master.at.address)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from orbitmq.admin.migration.checks import DONE, OPEN, target_of
 from orbitmq.admin.replication.new_slave import free_id, slave_command, slave_options
-from orbitmq.admin.replication.survey import APACHE, MAKES, ORBITMQ, GroupSurvey, Member
+from orbitmq.admin.replication.survey import APACHE, MAKES, ORBITMQ, GroupSurvey, Replica
 from orbitmq.options.properties import format_properties
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One step. `command` is to be given by the reader, where it is not about their own machines."""
 
     group: str
@@ -23,9 +23,11 @@ class Step:
     command: str = ""
 
 
-def plan_group(found: GroupSurvey, to: str, namesrv: str) -> list[Step]:
+def plan_group(found: GroupSurvey, to: str, namesrv: str) -> list[PlanStep]:
     """The steps of a group, in their order."""
-    return [Step(found.name, number, *row) for number, row in enumerate(_steps(found, to, namesrv), start=1)]
+    return [
+        PlanStep(found.name, number, *row) for number, row in enumerate(_steps(found, to, namesrv), start=1)
+    ]
 
 
 def _steps(found: GroupSurvey, to: str, namesrv: str) -> Iterator[tuple[str, str, str]]:
@@ -90,7 +92,7 @@ def _new_slave(found: GroupSurvey, to: str, other: str) -> str:
     )
 
 
-def _credentials(master: Member, to: str) -> str:
+def _credentials(master: Replica, to: str) -> str:
     """The part of the step about a new slave that says how it gets users and rules."""
     if master.options.get("authenticationEnabled") != "true":
         return ""
@@ -105,7 +107,7 @@ def _credentials(master: Member, to: str) -> str:
     )
 
 
-def _start(found: GroupSurvey, master: Member, to: str, namesrv: str) -> str:
+def _start(found: GroupSurvey, master: Replica, to: str, namesrv: str) -> str:
     """The command of a new slave, or the lines of its broker.conf."""
     olds = [one for one in found.slaves() if one.make != to]
     broker_id = olds[0].at.broker_id if olds else free_id(found)

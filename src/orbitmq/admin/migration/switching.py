@@ -20,7 +20,7 @@ from orbitmq.admin.replication.old_master import LOOK_SECONDS, Confirm, OldMaste
 from orbitmq.admin.replication.survey import (
     MAKES,
     ORBITMQ,
-    Member,
+    Replica,
     lag_of,
     queue_ends,
     read_member,
@@ -203,7 +203,7 @@ class Switch:
             f"{record.target} has all of it: {record.log_end:,} bytes, {len(topics):,} topics, the offsets"
         )
 
-    async def _both(self, record: SwitchRecord) -> tuple[Member, Member]:
+    async def _both(self, record: SwitchRecord) -> tuple[Replica, Replica]:
         found = [
             await read_member(self._admin, BrokerAt("", record.group, number, address))
             for number, address in enumerate((record.master, record.target))

@@ -24,7 +24,7 @@ INFLATED_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SearchStep:
     """Messages that were found since the step before, and how far the search is."""
 
     found: list[tuple[MessageQueue, StoredMessage]]
@@ -49,7 +49,7 @@ async def search(
     most: int = 100,
     max_body_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
     inflated_bytes: int = INFLATED_BYTES,
-) -> AsyncIterator[Step]:
+) -> AsyncIterator[SearchStep]:
     """Steps of a search, all queues in turn; the last one has an `end`. Raises TopicNotExist."""
     addresses = {one.name: one.address for one in await admin.brokers_of(topic)}
     status = await topic_status(admin, topic)
@@ -79,6 +79,6 @@ async def search(
         unread, reason = unread + selected.unread, selected.reason or reason
         if following < ends[queue]:
             turn.append((queue, following))
-        yield Step(found, scanned, total, "", unread, reason)
+        yield SearchStep(found, scanned, total, "", unread, reason)
     end: End = "bytes" if bodies.is_spent else "budget" if turn else "all"
-    yield Step([], scanned, total, "enough" if count >= most else end, unread, reason)
+    yield SearchStep([], scanned, total, "enough" if count >= most else end, unread, reason)

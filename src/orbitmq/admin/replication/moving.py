@@ -12,7 +12,7 @@ from orbitmq.admin.admin import Admin, NoBroker
 from orbitmq.admin.replication.new_slave import free_id, slave_command
 from orbitmq.admin.replication.old_master import LOOK_SECONDS, OldMaster, Stopped
 from orbitmq.admin.replication.promoting import PromotionRequest, promote, until_level
-from orbitmq.admin.replication.survey import ORBITMQ, GroupSurvey, Member, survey_one
+from orbitmq.admin.replication.survey import ORBITMQ, GroupSurvey, Replica, survey_one
 from orbitmq.net.address import parse_address
 
 WAIT_SECONDS = 3600.0
@@ -66,11 +66,11 @@ async def move(
     return Move(found.name, moved.at.address, to, moved is master)
 
 
-def _member(found: GroupSurvey, address: str) -> Member:
+def _member(found: GroupSurvey, address: str) -> Replica:
     return next(one for one in found.members if one.at.address == address)
 
 
-def _check(found: GroupSurvey, master: Member, moved: Member, to: str) -> None:
+def _check(found: GroupSurvey, master: Replica, moved: Replica, to: str) -> None:
     name = quote(found.name)
     if master.options.get("enableControllerMode") == "true":
         raise Stopped(
@@ -84,8 +84,8 @@ def _check(found: GroupSurvey, master: Member, moved: Member, to: str) -> None:
 
 
 async def _added(
-    admin: Admin, found: GroupSurvey, master: Member, to: str, say: Callable[[str], None], deadline: float
-) -> Member:
+    admin: Admin, found: GroupSurvey, master: Replica, to: str, say: Callable[[str], None], deadline: float
+) -> Replica:
     """The member at the new address, once name servers know it."""
     command = ""
     while True:

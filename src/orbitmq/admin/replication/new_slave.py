@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from orbitmq.admin.replication.survey import GroupSurvey, Member
+from orbitmq.admin.replication.survey import GroupSurvey, Replica
 
 TAKEN_OVER = {
     "mappedFileSizeCommitLog": str(1 << 30),
@@ -29,7 +29,7 @@ def free_id(found: GroupSurvey) -> int:
     return next(number for number in range(1, len(used) + 2) if number not in used)
 
 
-def slave_options(found: GroupSurvey, master: Member) -> dict[str, str]:
+def slave_options(found: GroupSurvey, master: Replica) -> dict[str, str]:
     """The options of a slave by Apache's names, without its id."""
     return {
         "brokerClusterName": master.at.cluster,
@@ -44,7 +44,7 @@ def slave_options(found: GroupSurvey, master: Member) -> dict[str, str]:
 
 
 def slave_command(
-    found: GroupSurvey, master: Member, broker_id: int, namesrv: str, listen: str = "ADDRESS", **more: str
+    found: GroupSurvey, master: Replica, broker_id: int, namesrv: str, listen: str = "ADDRESS", **more: str
 ) -> str:
     """The command that starts a slave of OrbitMQ; the reader fills in DIR, and ADDRESS where `listen` is not
     known.

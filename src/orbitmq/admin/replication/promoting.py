@@ -13,7 +13,7 @@ from orbitmq.admin.brokers import update_broker_config
 from orbitmq.admin.replication.new_slave import free_id
 from orbitmq.admin.replication.old_master import LOOK_SECONDS, OldMaster, Stopped
 from orbitmq.admin.replication.status import ha_status
-from orbitmq.admin.replication.survey import ORBITMQ, GroupSurvey, Member, lag_of, read_member, survey_one
+from orbitmq.admin.replication.survey import ORBITMQ, GroupSurvey, Replica, lag_of, read_member, survey_one
 from orbitmq.protocol.bodies.ha import HARuntimeInfo
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.requests.route import GetBrokerClusterInfo
@@ -100,7 +100,7 @@ async def promote(
     return Promotion(found.name, target.at.address, role, tuple(addresses or [ha_address]), lacked)
 
 
-async def _target_of(admin: Admin, broker: str) -> tuple[GroupSurvey, Member]:
+async def _target_of(admin: Admin, broker: str) -> tuple[GroupSurvey, Replica]:
     [at, *_] = await admin.brokers(broker=broker)
     found = await survey_one(admin, at.name)
     if broker == at.address:
@@ -115,7 +115,7 @@ async def _target_of(admin: Admin, broker: str) -> tuple[GroupSurvey, Member]:
     return found, meant
 
 
-def _check(found: GroupSurvey, target: Member) -> None:
+def _check(found: GroupSurvey, target: Replica) -> None:
     """Raises Stopped for a member that cannot be, or is not to be, the master."""
     if target.options.get("enableControllerMode") == "true":
         raise Stopped(
@@ -135,13 +135,13 @@ def _check(found: GroupSurvey, target: Member) -> None:
             )
 
 
-async def _role(admin: Admin, member: Member) -> HARuntimeInfo | None:
+async def _role(admin: Admin, member: Replica) -> HARuntimeInfo | None:
     said = await ha_status(admin, member.at)
     return said if isinstance(said, HARuntimeInfo) else None
 
 
 async def _old_masters(
-    admin: Admin, found: GroupSurvey, target: Member, said: HARuntimeInfo | None, given: str
+    admin: Admin, found: GroupSurvey, target: Replica, said: HARuntimeInfo | None, given: str
 ) -> tuple[list[str], str]:
     """Addresses at which a master may run, by the operator and all name servers; and that of its HA port, by
     the slave.
@@ -164,7 +164,7 @@ async def _old_masters(
     return list(addresses), said.ha_client_runtime_info.master_addr if said is not None else ""
 
 
-def _two_masters(group: str, living: Member) -> str:
+def _two_masters(group: str, living: Replica) -> str:
     if living.error:
         return (
             f"{living.at.address} listens, and {living.error}: it may be paused, and would be a second "
@@ -181,8 +181,8 @@ def _two_masters(group: str, living: Member) -> str:
 async def _fence(
     admin: Admin,
     found: GroupSurvey,
-    living: Member,
-    target: Member,
+    living: Replica,
+    target: Replica,
     seconds: float,
     say: Callable[[str], None],
 ) -> None:
@@ -202,7 +202,7 @@ async def _fence(
         raise
 
 
-async def until_level(admin: Admin, master: Member, target: Member, seconds: float, then: str) -> None:
+async def until_level(admin: Admin, master: Replica, target: Replica, seconds: float, then: str) -> None:
     """Waits until a slave has the log, topics and offsets of its master. Raises Stopped after so long."""
     deadline = time.monotonic() + seconds
     while True:
@@ -221,7 +221,7 @@ def _lacked(said: HARuntimeInfo | None) -> int:
     return max(0, own.master_flush_offset - own.max_offset) if own is not None else 0
 
 
-def _warn(found: GroupSurvey, target: Member, role: str, say: Callable[[str], None]) -> None:
+def _warn(found: GroupSurvey, target: Replica, role: str, say: Callable[[str], None]) -> None:
     """Says what the promise of the new master comes to."""
     others = [one for one in found.slaves() if one.at.address != target.at.address]
     needed = int(target.options.get("inSyncReplicas") or 1)
@@ -253,7 +253,7 @@ async def _until_known(admin: Admin, group: str, address: str, seconds: float) -
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _check_again(admin: Admin, group: str, addresses: list[str], target: Member) -> None:
+async def _check_again(admin: Admin, group: str, addresses: list[str], target: Replica) -> None:
     """A service manager may have started the old master meanwhile. Raises Stopped."""
     for address in addresses:
         at = replace(target.at, address=address)

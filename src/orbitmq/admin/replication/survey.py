@@ -23,7 +23,7 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class Replica:
     """One broker of a group. `error`, behind its address, says why nothing else is known."""
 
     at: BrokerAt
@@ -55,27 +55,27 @@ class GroupSurvey:
     """A broker group by the reports of its members."""
 
     name: str
-    members: tuple[Member, ...]
+    members: tuple[Replica, ...]
 
     @property
-    def master(self) -> Member | None:
+    def master(self) -> Replica | None:
         return next((one for one in self.members if one.at.broker_id == 0), None)
 
-    def slaves(self, make: str = "") -> list[Member]:
+    def slaves(self, make: str = "") -> list[Replica]:
         return [one for one in self.members if one.at.broker_id and not one.error and make in ("", one.make)]
 
 
-async def read_member(admin: Admin, at: BrokerAt) -> Member:
+async def read_member(admin: Admin, at: BrokerAt) -> Replica:
     """A broker's answers about itself."""
     try:
         figures = (await admin.call(at.address, GetBrokerRuntimeInfo())).body.table
         options = await broker_config(admin, at.address)
     except NetError as error:
-        return Member(at, error=f"does not answer: {error}")
+        return Replica(at, error=f"does not answer: {error}")
     except BrokerRefused as error:
         advice = "; give --access-key and --secret-file of a super user"
-        return Member(at, error=f"refuses: {error}{advice if isinstance(error, NoPermission) else ''}")
-    return Member(at, ORBITMQ if OWN_FIGURE in figures else APACHE, figures, options)
+        return Replica(at, error=f"refuses: {error}{advice if isinstance(error, NoPermission) else ''}")
+    return Replica(at, ORBITMQ if OWN_FIGURE in figures else APACHE, figures, options)
 
 
 async def survey(admin: Admin, cluster: str | None = None, group: str | None = None) -> list[GroupSurvey]:
@@ -131,7 +131,7 @@ def behind(master: Offsets, slave: Offsets) -> list[str]:
     )
 
 
-async def lag_of(admin: Admin, master: Member, slave: Member) -> str:
+async def lag_of(admin: Admin, master: Replica, slave: Replica) -> str:
     """Parts of its master's log, topics and offsets that a slave lacks; empty if it lacks nothing."""
     gap = master.log_end - slave.log_end
     if gap > 0:

@@ -20,7 +20,7 @@ from orbitmq.store import MessageStore
 
 
 @dataclass(slots=True)
-class ControllerTables:
+class ControllerModeTables:
     """Tables that requests about controller mode look at and change."""
 
     identity: BrokerIdentity
@@ -39,7 +39,7 @@ def _need_controller_mode(settings: ControllerModeOptions) -> None:
 
 
 @handlers(GetBrokerEpochCache)
-def get_broker_epoch_cache(tables: ControllerTables, call: Call[GetBrokerEpochCache], now: int) -> Reply:
+def get_broker_epoch_cache(tables: ControllerModeTables, call: Call[GetBrokerEpochCache], now: int) -> Reply:
     """The epochs of this broker's log, each with its end."""
     _need_controller_mode(tables.settings)
     entries, end = tables.epochs.entries, tables.store.max_physical
@@ -58,7 +58,7 @@ def get_broker_epoch_cache(tables: ControllerTables, call: Call[GetBrokerEpochCa
 
 @handlers(NotifyBrokerRoleChanged)
 def notify_broker_role_changed(
-    tables: ControllerTables, call: Call[NotifyBrokerRoleChanged], now: int
+    tables: ControllerModeTables, call: Call[NotifyBrokerRoleChanged], now: int
 ) -> Reply:
     """Has the controller asked for the role. Anybody may send a notice: it gives no role, and ends only that
     of a master that hears no controller.

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from orbitmq.broker.copied_properties import copied_properties
 from orbitmq.broker.pop.templates import Numbers, RecordTemplates
+from orbitmq.broker.pop.timers import TimerQueue
 from orbitmq.broker.retry.rules import dead_letter_properties, origin_of
 from orbitmq.protocol.bodies.pop import AckMsg, BatchAckMsg, PopCheckPoint
 from orbitmq.protocol.handles.pop import PopHandle, revive_topic
@@ -70,35 +71,13 @@ _SAMPLES = (
 """Templates are made of the first, in which no number is a part of another, and tried with the second."""
 
 
-class Rerouting(Protocol):
-    """Finds the place where a timer message has to wait first."""
-
-    @property
-    def topic(self) -> str: ...
-    @property
-    def queue_id(self) -> int: ...
-    @property
-    def properties(self) -> Mapping[str, str]: ...
-    @property
-    def tags_code(self) -> int | None: ...
-
-
-class Timers(Protocol):
-    """The part of timer messages that POP needs."""
-
-    def reroute(
-        self, topic: str, queue_id: int, properties: Mapping[str, str], now: int
-    ) -> Rerouting | None: ...
-    def waits_until(self, deliver_ms: int) -> int: ...
-
-
 @dataclass(slots=True, frozen=True)
 class ReviveRecords:
     """Makes the records of one broker's revive topic."""
 
     cluster: str
     host: bytes
-    timers: Timers
+    timers: TimerQueue
     _templates: RecordTemplates = field(default_factory=RecordTemplates)
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
+from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.delay.timer_due import rounded
 from orbitmq.protocol.names import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DELIVER_MS, TIMER_OUT_MS, TIMER_TOPIC
 from orbitmq.store import MessageStore
@@ -48,15 +48,6 @@ class TimerQueue:
         return rounded(deliver_ms, self._precision_ms)
 
 
-class TimerState(Protocol):
-    """Progress of the broker's timers."""
-
-    @property
-    def queue_offset(self) -> int: ...
-    @property
-    def read_ms(self) -> int: ...
-
-
 class TimerProgress:
     """Up to when everything that was due has been delivered and is seen by readers.
 
@@ -65,7 +56,7 @@ class TimerProgress:
     Under SYNC_FLUSH it is seen once it is on the disk.
     """
 
-    def __init__(self, timers: TimerState, store: MessageStore) -> None:
+    def __init__(self, timers: Timers, store: MessageStore) -> None:
         self._timers = timers
         self._store = store
         self._end = 0

@@ -38,7 +38,7 @@ AnyPull: TypeAlias = PullMessage | LitePullMessage
 RequestT = TypeVar("RequestT", bound=Request[Any])
 
 
-class Step(NamedTuple):
+class PhysicalRequest(NamedTuple):
     """A request for the physical queue of a stretch."""
 
     item: LogicQueueMappingItem
@@ -49,11 +49,11 @@ class Rest(NamedTuple):
     """A moment to pass before the reply: the client would ask again at once."""
 
 
-Work: TypeAlias = Generator[Step | Rest, Any, Reply]
+Work: TypeAlias = Generator[PhysicalRequest | Rest, Any, Reply]
 Rule: TypeAlias = Callable[[Sequence[LogicQueueMappingItem], Any], Work]
 
 
-def _physical(request: RequestT, item: LogicQueueMappingItem, **changes: Any) -> Step:
+def _physical(request: RequestT, item: LogicQueueMappingItem, **changes: Any) -> PhysicalRequest:
     """The request for the queue of a stretch; whoever gets it does not translate it once more."""
     changed = copy.copy(request)
     for name, value in (
@@ -63,7 +63,7 @@ def _physical(request: RequestT, item: LogicQueueMappingItem, **changes: Any) ->
         *changes.items(),
     ):
         setattr(changed, name, value)
-    return Step(item, changed)
+    return PhysicalRequest(item, changed)
 
 
 def _at(items: Sequence[LogicQueueMappingItem], offset: int) -> LogicQueueMappingItem:
@@ -171,7 +171,7 @@ def update_consumer_offset(items: Sequence[LogicQueueMappingItem], request: Upda
 
 def _has_offset(
     request: UpdateConsumerOffset, item: LogicQueueMappingItem
-) -> Generator[Step | Rest, Any, bool]:
+) -> Generator[PhysicalRequest | Rest, Any, bool]:
     """True if the group has an offset on a stretch."""
     ask = QueryConsumerOffset(request.consumer_group, request.topic, 0, set_zero_if_not_found=False)
     try:

@@ -18,7 +18,7 @@ _MOST_SAMPLES = {MINUTE_STEP_MS: 7, HOUR_STEP_MS: 7, DAY_STEP_MS: 25}
 K = TypeVar("K", bound=Hashable)
 
 
-class Sample(NamedTuple):
+class FlowSample(NamedTuple):
     """The counters of a flow at a moment."""
 
     at_ms: int
@@ -47,9 +47,9 @@ class Flow:
     size_bytes: int = 0
     took_ms: int = 0
     calls: int = 0
-    minute: list[Sample] = field(default_factory=list)
-    hour: list[Sample] = field(default_factory=list)
-    day: list[Sample] = field(default_factory=list)
+    minute: list[FlowSample] = field(default_factory=list)
+    hour: list[FlowSample] = field(default_factory=list)
+    day: list[FlowSample] = field(default_factory=list)
 
     def add(self, messages: int, size_bytes: int = 0, took_ms: int = 0) -> None:
         """Counts one call that carried so many messages."""
@@ -58,13 +58,13 @@ class Flow:
         self.took_ms += took_ms
         self.calls += 1
 
-    def sample(self, series: list[Sample], now: int, step_ms: int) -> bool:
+    def sample(self, series: list[FlowSample], now: int, step_ms: int) -> bool:
         """Adds a sample. True if the window sees anything move. A flow at rest keeps one sample only."""
         if not series:
-            series.append(Sample(now - step_ms, 0, 0, 0, 0))
+            series.append(FlowSample(now - step_ms, 0, 0, 0, 0))
         elif len(series) == 1:
             series[0] = series[0]._replace(at_ms=now - step_ms)
-        series.append(Sample(now, self.messages, self.size_bytes, self.took_ms, self.calls))
+        series.append(FlowSample(now, self.messages, self.size_bytes, self.took_ms, self.calls))
         if len(series) > _MOST_SAMPLES[step_ms]:
             del series[0]
         if series[0].calls != self.calls:
@@ -72,7 +72,7 @@ class Flow:
         del series[:-1]
         return False
 
-    def window(self, series: list[Sample], field_name: str) -> Window:
+    def window(self, series: list[FlowSample], field_name: str) -> Window:
         """A window of one counter: `messages`, `size_bytes` or `took_ms`."""
         if not series:
             return Window(0, 0.0, 0.0)
@@ -80,14 +80,14 @@ class Flow:
 
     def day_until(self, now: int, field_name: str) -> Window:
         """The last day until now, and not until the last sample, which may be an hour old."""
-        last = Sample(now, self.messages, self.size_bytes, self.took_ms, self.calls)
+        last = FlowSample(now, self.messages, self.size_bytes, self.took_ms, self.calls)
         since = now - DAY_STEP_MS * (_MOST_SAMPLES[DAY_STEP_MS] - 1)
         # A flow at rest keeps one sample, older than a day, of counters that are the same since.
         first = next((one for one in self.day if one.at_ms >= since), self.day[-1] if self.day else None)
-        return _between(first or Sample(now - DAY_STEP_MS, 0, 0, 0, 0), last, field_name)
+        return _between(first or FlowSample(now - DAY_STEP_MS, 0, 0, 0, 0), last, field_name)
 
 
-def _between(first: Sample, last: Sample, field_name: str) -> Window:
+def _between(first: FlowSample, last: FlowSample, field_name: str) -> Window:
     amount: int = getattr(last, field_name) - getattr(first, field_name)
     elapsed_ms = last.at_ms - first.at_ms
     calls = last.calls - first.calls

@@ -36,7 +36,7 @@ class Scheduled(msgspec.Struct, rename="camel"):
     """Numbers of pending messages by target."""
 
 
-class SearchQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+class ScheduledSearch(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Messages to look for."""
 
     topic: str = ""
@@ -101,7 +101,7 @@ async def get_scheduled(call: Call[ScheduledQuery, None]) -> Scheduled:
 
 
 @endpoint("GET", "/api/clusters/{cluster}/scheduled/messages", Role.VIEWER, rows=("messages",))
-async def find_scheduled(call: Call[SearchQuery, None]) -> ScheduledMessages:
+async def find_scheduled(call: Call[ScheduledSearch, None]) -> ScheduledMessages:
     """Pending messages of a delay service by topic, time and beginning of the name."""
     query = call.query
     found, cursor = await _delays(call.cluster.delays).page(

@@ -11,7 +11,7 @@ import grpc.aio
 
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import OrbitError
-from orbitmq.proxy.access import Access
+from orbitmq.proxy.access import AccessControl
 from orbitmq.proxy.context import Answer, read_caller, without_caller
 from orbitmq.proxy.errors import ProxyRefused, status_of
 from orbitmq.proxy.operating.members import Members
@@ -35,7 +35,7 @@ class OperatorService:
         members: Members,
         messages: MessageCalls,
         progress: ProgressCalls,
-        access: Access,
+        access: AccessControl,
         peer_of: Callable[[str], str | None],
     ) -> None:
         self._members = members

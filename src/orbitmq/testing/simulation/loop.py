@@ -28,7 +28,7 @@ THREAD_SECONDS = 0.002
 """The longest that work in a thread, or the news of its end, is on its way."""
 
 
-class Network(Protocol):
+class Sockets(Protocol):
     """The network of a loop: the two calls of asyncio that need one."""
 
     def listen(self, factory: Any, host: Any, port: Any) -> Any:
@@ -101,7 +101,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.now_seconds = START_SECONDS
         self.chance = chance
-        self.network: Network
+        self.network: Sockets
         self.failures: list[str] = []
         """Uncaught exceptions of callbacks and tasks."""
         self._scheduled: list[tuple[float, int, _Handle]] = []

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from orbitmq.admin.dead_letters.dead_letter import DeadLetter, dead_letter_of
-from orbitmq.admin.dead_letters.outgoing import Edit, Wanted, outgoing
+from orbitmq.admin.dead_letters.outgoing import Edit, SubscriptionFilter, outgoing
 from orbitmq.client import IllegalMessage
 from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.records.message import StoredMessage
@@ -63,13 +63,13 @@ def test_an_edit_that_no_message_can_have_is_refused() -> None:
     [("*", None, True), ("", "x", True), ("a || b", "b", True), ("a||b", "c", False), ("a", None, False)],
 )
 def test_tags_filter_as_the_broker_does(expression: str, tag: str | None, passes: bool) -> None:
-    assert Wanted(SubscriptionData("orders", expression)).lets_pass(tag, b"") is passes
+    assert SubscriptionFilter(SubscriptionData("orders", expression)).lets_pass(tag, b"") is passes
 
 
 def test_sql_filters_as_the_broker_does_and_a_wrong_one_lets_nothing_pass() -> None:
     row = SubscriptionData("orders", "colour = 'blue'", expression_type="SQL92")
-    assert Wanted(row).lets_pass(None, encode_properties({"colour": "blue"}))
-    assert not Wanted(row).lets_pass(None, encode_properties({"colour": "red"}))
-    wrong = Wanted(SubscriptionData("orders", "colour = ", expression_type="SQL92"))
+    assert SubscriptionFilter(row).lets_pass(None, encode_properties({"colour": "blue"}))
+    assert not SubscriptionFilter(row).lets_pass(None, encode_properties({"colour": "red"}))
+    wrong = SubscriptionFilter(SubscriptionData("orders", "colour = ", expression_type="SQL92"))
     assert wrong.error
     assert not wrong.lets_pass(None, encode_properties({"colour": "blue"}))

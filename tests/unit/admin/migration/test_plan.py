@@ -6,18 +6,18 @@ import shlex
 
 from orbitmq.admin.admin import BrokerAt
 from orbitmq.admin.migration.plan import plan_group
-from orbitmq.admin.replication.survey import APACHE, ORBITMQ, GroupSurvey, Member
+from orbitmq.admin.replication.survey import APACHE, ORBITMQ, GroupSurvey, Replica
 from orbitmq.options.properties import parse_properties
 
 NAMESRV = "ns1:9876;ns2:9876"
 
 
-def member(make: str, broker_id: int, log_end: int = 100, **options: str) -> Member:
+def member(make: str, broker_id: int, log_end: int = 100, **options: str) -> Replica:
     at = BrokerAt("east", "broker-a", broker_id, f"h{broker_id}:10911")
-    return Member(at, make, {"commitLogMaxOffset": str(log_end), "brokerVersionDesc": "V5_4_0"}, options)
+    return Replica(at, make, {"commitLogMaxOffset": str(log_end), "brokerVersionDesc": "V5_4_0"}, options)
 
 
-def states(*members: Member, to: str = ORBITMQ) -> list[tuple[str, str]]:
+def states(*members: Replica, to: str = ORBITMQ) -> list[tuple[str, str]]:
     return [
         (step.state, step.what) for step in plan_group(GroupSurvey("broker-a", tuple(members)), to, NAMESRV)
     ]
@@ -44,7 +44,7 @@ def test_names_of_the_cluster_stay_single_words_of_a_shell_and_no_listener_is_op
     at = BrokerAt(hostile, hostile, 0, "h0:10911")
     options = {"messageDelayLevel": "1s $(id)", "flushDiskType": "`id`\nx"}
     for make, to in ((APACHE, ORBITMQ), (ORBITMQ, APACHE)):
-        found = GroupSurvey(hostile, (Member(at, make, {"commitLogMaxOffset": "1"}, options),))
+        found = GroupSurvey(hostile, (Replica(at, make, {"commitLogMaxOffset": "1"}, options),))
         first, *others = plan_group(found, to, "ns1:9876;$(id):1")
         assert "0.0.0.0" not in first.command
         for step in others:
@@ -54,7 +54,7 @@ def test_names_of_the_cluster_stay_single_words_of_a_shell_and_no_listener_is_op
                 assert words[words.index("--namesrv") + 1] == "ns1:9876;$(id):1"
     words = shlex.split(
         plan_group(
-            GroupSurvey(hostile, (Member(at, APACHE, {"commitLogMaxOffset": "1"}, options),)),
+            GroupSurvey(hostile, (Replica(at, APACHE, {"commitLogMaxOffset": "1"}, options),)),
             ORBITMQ,
             NAMESRV,
         )[0].command

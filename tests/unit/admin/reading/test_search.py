@@ -5,7 +5,7 @@ import pytest
 
 from orbitmq import Admin, Message, MessageQueue, Producer
 from orbitmq.admin.messages import messages_from
-from orbitmq.admin.reading.search import Step, search
+from orbitmq.admin.reading.search import SearchStep, search
 from orbitmq.admin.reading.selection import Selection
 from orbitmq.protocol.errors import TopicNotExist
 from orbitmq.protocol.requests.offset import SearchOffsetByTimestamp
@@ -50,7 +50,7 @@ async def test_a_search_ends_with_the_bytes_that_it_may_inflate(admin: Admin, br
     assert "100000 bytes together" in last.reason
 
 
-async def run(steps: AsyncIterator[Step]) -> tuple[set[bytes], Step]:
+async def run(steps: AsyncIterator[SearchStep]) -> tuple[set[bytes], SearchStep]:
     """Bodies that were found, and the last step."""
     bodies = set()
     async for step in steps:

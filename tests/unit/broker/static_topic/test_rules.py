@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.broker.static_topic.rules import RULES, Rest, Step
+from orbitmq.broker.static_topic.rules import RULES, PhysicalRequest, Rest
 from orbitmq.protocol.bodies.static_topic import LogicQueueMappingItem as Item
 from orbitmq.protocol.bodies.static_topic import item_at
 from orbitmq.protocol.codes import ResponseCode
@@ -81,7 +81,7 @@ class Physical:
                 self.rests += 1
                 heard = None
                 continue
-            assert isinstance(step, Step)
+            assert isinstance(step, PhysicalRequest)
             asked = step.request
             assert asked.logical is False
             assert (asked.broker_name, asked.queue_id) == (step.item.bname, step.item.queue_id)
@@ -128,7 +128,7 @@ def test_only_the_last_stretch_holds_pulls() -> None:
     _, items = moved(3, 2)
     for offset, held in ((0, False), (BLOCK, True)):
         step = next(RULES[PullMessage](items, pull(offset)))
-        assert isinstance(step, Step)
+        assert isinstance(step, PhysicalRequest)
         assert bool(step.request.sys_flag & MAY_BE_HELD) is held
 
 

@@ -11,7 +11,7 @@ from orbitmq.admin.output import Facts, Result, Rows, columns
 from orbitmq.flags import Seconds
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.dedup.options import DedupOptions
-from orbitmq.spark.jobs.dedup.repeats import AuditOptions, AuditResult, audit
+from orbitmq.spark.jobs.dedup.repeats import Repeats, RepeatsOptions, audit
 from orbitmq.spark.jobs.dedup.running import run
 from orbitmq.spark.jobs.job import JobSetup, JobUi, job
 
@@ -86,7 +86,7 @@ def dedup(
             raise click.UsageError(
                 "--audit only reports: --to-topic, --to-lake, --checkpoint and --follow do not go with it"
             )
-        found = audit(AuditOptions(topics, setup, given["key"], trace), ui)
+        found = audit(RepeatsOptions(topics, setup, given["key"], trace), ui)
         return _rows(found, trace is not None)
     if trace is not None or setup.report is not None:
         raise click.UsageError("--trace and --report go with --audit")
@@ -102,7 +102,7 @@ def dedup(
     )
 
 
-def _rows(found: AuditResult, traced: bool) -> Rows:
+def _rows(found: Repeats, traced: bool) -> Rows:
     rows = [{**row.asDict(), "what": "sent", "clientGroup": None} for row in found.sent]
     rows += [{**row.asDict(), "what": "consumed"} for row in found.consumed]
     more = f", {found.consumed_keys} consumed more than once" if traced else ""

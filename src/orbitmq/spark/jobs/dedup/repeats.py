@@ -16,7 +16,7 @@ SHOWN = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class AuditOptions:
+class RepeatsOptions:
     """Options of a search for repeated messages."""
 
     topics: tuple[str, ...]
@@ -27,7 +27,7 @@ class AuditOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditResult:
+class Repeats:
     """The first thousand rows of each table, and the number of all."""
 
     sent: list[Any]
@@ -36,7 +36,7 @@ class AuditResult:
     consumed_keys: int
 
 
-def audit(options: AuditOptions, ui: JobUi = QUIET) -> AuditResult:
+def audit(options: RepeatsOptions, ui: JobUi = QUIET) -> Repeats:
     """Finds keys that were sent, and with a trace consumed, more than once."""
     from orbitmq.spark.jobs import trace_tables
     from orbitmq.spark.jobs.dedup import tables
@@ -56,7 +56,7 @@ def audit(options: AuditOptions, ui: JobUi = QUIET) -> AuditResult:
             records = trace_tables.distinct(traced(spark, options.setup, options.trace, folder))
             handled = trace_tables.handlings(records)
             consumed, consumed_keys = _first(tables.consumed_repeatedly(handled, messages, key))
-        result = AuditResult(sent, sent_keys, consumed, consumed_keys)
+        result = Repeats(sent, sent_keys, consumed, consumed_keys)
         if options.setup.report is not None:
             _report(options, result).write(options.setup.report)
     return result
@@ -70,7 +70,7 @@ def _first(frame: DataFrame) -> tuple[list[Any], int]:
         kept.unpersist()
 
 
-def _report(options: AuditOptions, result: AuditResult) -> Any:
+def _report(options: RepeatsOptions, result: Repeats) -> Any:
     from orbitmq.spark.jobs.dedup.tables import KEY
     from orbitmq.spark.jobs.report import Report
 
