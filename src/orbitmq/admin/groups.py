@@ -121,7 +121,7 @@ async def delete_group(
 ) -> list[str]:
     """Deletes a group with its offsets, its retry and dead-letter topics; gives the brokers' names.
 
-    With `keep_offsets` a later group of this name goes on where this one was.
+    With `keep_offsets` a later group of this name continues where this one was.
     """
 
     async def delete(one: BrokerAt) -> Void:

@@ -140,7 +140,7 @@ async def pull(admin: Admin, address: str, queue: MessageQueue, offset: int, cou
 async def page(
     admin: Admin, address: str, queue: MessageQueue, offset: int, count: int
 ) -> tuple[list[StoredMessage], int]:
-    """Messages of a queue from an offset on, as they are stored, and the offset to go on at.
+    """Messages of a queue from an offset on, as they are stored, and the offset to continue at.
 
     It is behind `offset` in any case: where retention was faster, it is the first one that is there.
     """

@@ -73,7 +73,7 @@ class Admin(admin.Admin):
         broker: str | None = None,
         queue_id: int | None = None,
     ) -> dict[MessageQueue, int]:
-        """Sets where a group goes on: at a store time (ms since 1970), at the start, or past what waits.
+        """Sets where a group continues: at a store time (ms since 1970), at the start, or past what waits.
 
         Gives the new offsets by queue. The group has to be known to the broker; its consumers need not be
         there, nor be stopped. For a queue offset in place of a time see `set_offset`. Raises GroupNotExist.
@@ -82,7 +82,7 @@ class Admin(admin.Admin):
         return await reset_offset(self, group, topic, moment_of(to), queue_id=queue, broker=broker)
 
     async def set_offset(self, group: str, queue: MessageQueue, offset: int) -> int:
-        """Sets the queue offset at which a group goes on, of one queue; gives what the broker made of it."""
+        """Sets the queue offset at which a group continues, of one queue; gives the result."""
         table = await reset_offset(
             self,
             group,

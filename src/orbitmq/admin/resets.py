@@ -110,7 +110,7 @@ async def _write(
 
 @dataclass(frozen=True, slots=True)
 class ResetPreview:
-    """One queue before a reset, and where it would go on."""
+    """One queue before a reset, and where it would continue."""
 
     queue: MessageQueue
     consumer_offset: int
@@ -149,7 +149,7 @@ async def preview_reset(
 ) -> list[ResetPreview]:
     """The effect of `reset_offset` to a time (ms; LATEST, EARLIEST), by queue; nothing is changed.
 
-    With `queue_id` of that queue of each broker alone: then nobody sends the table of all queues. Raises
+    With `queue_id` of that queue of each broker alone: then no broker sends the table of all queues. Raises
     GroupNotExist.
     """
     brokers = {one.name: one for one in await admin.brokers_of(topic)}

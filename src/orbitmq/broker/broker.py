@@ -303,7 +303,7 @@ class Broker:
         self.held_lite.connection_closed(connection_id)
 
     def drain_woken(self) -> Sequence[Signal]:
-        """The signals of held calls that may go on. Cheap: asked after every turn."""
+        """The signals of held calls that may continue. Cheap: asked after every turn."""
         pops, notices, lite, routes = self.held_pops, self.held_notices, self.held_lite, self.routes
         static = self.topics.static
         if not (pops.woken or notices.woken or lite.woken or routes.woken or static.woken):

@@ -83,7 +83,7 @@ class MasterTables:
         if is_of_this_epoch:
             for topic in sorted(before - set(broker.topics.by_name)):
                 broker.lite_expiry.delete_all_of(topic, now, asked_at)
-                # What came since may be for the topic made anew, and is acknowledged.
+                # Commits since then may be for the new topic, and are acknowledged.
                 broker.store.structures.delete_queues(topic, asked_at)
                 # By the master's clock, as are the pops of which this broker may find the check points.
                 deleted_at = body.data_version.timestamp
@@ -151,7 +151,7 @@ class MasterTables:
         """Takes over how far the master has delivered, or what it said of that the last time.
 
         What it said counts once this log holds all that the master's did then: a broker that is elected
-        earlier goes on from what it knew before, and finds in its log what was delivered since. Raises
+        earlier continues from its own state, and finds in its log what was delivered since. Raises
         MalformedJson, OSError.
         """
         self.apply_held()

@@ -63,7 +63,7 @@ _starting = threading.Lock()
 
 
 def get_background() -> Background:
-    """The thread of this process; started when it is first asked for, and anew after a fork."""
+    """The thread of this process; started when it is first asked for, and again after a fork."""
     global _background, _starting
     if _background is not None and _background.pid == os.getpid():
         return _background

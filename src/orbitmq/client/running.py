@@ -27,7 +27,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 START_TIMEOUT_MS = 60_000
-"""Longer than systemd and Kubernetes count failed starts in a row, so that they go on trying."""
+"""Longer than systemd and Kubernetes count failed starts in a row, so that they keep trying."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 2.0
 
 
@@ -100,7 +100,7 @@ async def run_until(
     health: str | None,
     start_timeout_ms: float,
 ) -> int:
-    """What `run` does, whoever gets the signals."""
+    """The work of `run`, whoever gets the signals."""
     check_number("run", "start_timeout_ms", start_timeout_ms, 0)
     away: Waiting = {}
     producers = [client for client in clients if isinstance(client, Producer)]

@@ -18,8 +18,8 @@ MOST_PER_PEER = 200
 
 
 class BrowserConnection(H11Protocol):
-    """One connection. While it has no request it is in use by nobody: it ends after a time, and at once where
-    others need its place, so silent connections keep nobody out.
+    """One connection. While it has no request it is not in use: it ends after a time, and at once where
+    others need its place, so silent connections keep no other out.
     """
 
     def __init__(self, config: uvicorn.Config, *arguments: Any, **named: Any) -> None:

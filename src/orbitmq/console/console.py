@@ -40,7 +40,7 @@ class Console:
         self.masks = Masks(settings.masked_fields)
         self.schemas = Schemas(settings.schemas_file)
         self.open_csrf_token = secrets.token_urlsafe(32)
-        """The token of changes while nobody has to log in."""
+        """The token of changes while no login is needed."""
         self.history_file = HistoryFile(settings.history_file) if settings.history_file else None
         self.clusters: dict[str, Cluster] = {}
         self._began_with_users = bool(self.users.users)
@@ -62,7 +62,7 @@ class Console:
 
     @property
     def takes_passwords(self) -> bool:
-        """True if there are users with passwords, or nobody else could log in."""
+        """True if there are users with passwords, or no other way to log in."""
         return self.sign_on is None or bool(self.users.users)
 
     def find_user(self, name: str) -> User | None:
@@ -76,7 +76,7 @@ class Console:
 
     @property
     def takes_credentials(self) -> bool:
-        """True if the console's own credentials are those of a login: nobody else could log in."""
+        """True if the console's own credentials are those of a login: there is no other."""
         return (
             self._own_user is not None
             and self.sign_on is None
@@ -107,7 +107,7 @@ class Console:
         await self.redrives.start({name: one.admin for name, one in self.clusters.items()})
 
     async def close(self) -> None:
-        """Ends all connections. Redrives go on with the next start."""
+        """Ends all connections. Redrives continue with the next start."""
         self.refused_logins.write()
         await self.redrives.close()
         for cluster in self.clusters.values():

@@ -209,7 +209,7 @@ def _protobuf(text: str, message_type: str) -> Decode:
 
 
 def _without_head(body: bytes) -> bytes:
-    """The message behind a registry's head, which goes on with the place of its type: mostly one zero."""
+    """The message behind a registry's head, which ends with the place of its type: mostly one zero."""
     if body[:1] != b"\0" or len(body) <= _REGISTRY_HEAD:
         return body
     count, at = body[_REGISTRY_HEAD] >> 1, _REGISTRY_HEAD + 1

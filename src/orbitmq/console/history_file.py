@@ -1,4 +1,4 @@
-"""The history of all clusters in an SQLite file, so that charts go on after a restart of the console.
+"""The history of all clusters in an SQLite file, so that charts continue after a restart of the console.
 
 Each cluster has a ring of rows: a point takes the place of the oldest one where the ring is full. So the file
 stops growing after a day.
@@ -75,7 +75,7 @@ class HistoryFile:
             raise HistoryUnusable(f"the history {self._path} is damaged: {error}") from None
 
     async def add(self, cluster: str, at_seconds: float, numbers: Mapping[str, float | None]) -> None:
-        """Writes a point. A write that fails is an error in the log, and the charts in memory go on."""
+        """Writes a point. A write that fails is an error in the log, and the charts in memory continue."""
         try:
             await self._do(lambda: self._add(cluster, at_seconds, numbers))
         except sqlite3.Error as error:

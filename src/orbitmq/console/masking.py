@@ -1,4 +1,4 @@
-"""Values of fields that nobody may read in the console: in bodies of JSON, and in properties.
+"""Values of fields that the console hides: in bodies of JSON, and in properties.
 
 A body in which a field cannot be found for certain is not shown at all.
 """

@@ -1,4 +1,4 @@
-"""Redrives of dead letters that run in this console; those that a kill cut off go on with the next start."""
+"""Redrives of dead letters that run in this console; the next start continues those that were cut off."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_RUNNING = 16
 
 
 class Redrives:
-    """One journal for all clusters. It is opened when there is something to note or to go on with."""
+    """One journal for all clusters. It is opened when there is something to note or to continue."""
 
     def __init__(self, path: Path, audit: AuditLog) -> None:
         self._journal = RedriveJournal(path)
@@ -47,7 +47,7 @@ class Redrives:
                 self._launch(run.cluster, run.id)
 
     async def close(self) -> None:
-        """Interrupts what runs; the next start goes on with it."""
+        """Interrupts what runs; the next start continues it."""
         for task in self._tasks.values():
             task.cancel()
         for task in list(self._tasks.values()):

@@ -37,7 +37,7 @@ class Sample:
     dead_letters: list[DeadLetters] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     asking_seconds: float = 0.0
-    """Time that brokers were busy with it; waiting for one that does not answer costs nobody anything."""
+    """Time that brokers were busy with it; waiting for one that does not answer does not count."""
 
     def values(self) -> dict[str, float | None]:
         """The sums over the cluster, by the names of SERIES; None where nothing is known."""
@@ -79,7 +79,7 @@ class Sampler:
         while True:
             try:
                 sample = await look(self._admin, self._reader)
-            except Exception:  # else the pages would show this sample for ever, and nobody would know why
+            except Exception:  # else the pages would show this sample for ever, without a reason
                 log.exception("a look at %s failed", self.name)
                 await asyncio.sleep(self._seconds)
                 continue

@@ -46,7 +46,7 @@ class ConsoleSettings:
     delay_token: str | None = None
     """The token of those APIs."""
     masked_fields: tuple[str, ...] = ()
-    """Names of fields whose values nobody may read, in bodies and properties."""
+    """Names of fields whose values are hidden, in bodies and properties."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_inflated_body_bytes <= MAX_LIMIT_BYTES:
@@ -79,7 +79,7 @@ class ConsoleSettings:
 
     @property
     def users_file(self) -> Path:
-        """The users who may log in; without this file and without credentials nobody has to."""
+        """The users who may log in; without this file and without credentials no login is needed."""
         return self.data_dir / "users"
 
     @property

@@ -19,7 +19,7 @@ class BadBackup(OrbitError):
 
 
 def backup_text(texts: Mapping[str, str], now: int) -> str:
-    """A backup of a store's keys at `now` (ms): groups and changed options. Who is alive is no part of it."""
+    """A backup of a store's keys at `now` (ms): groups and changed options. It does not say who is alive."""
     kept = {key: text for key, text in texts.items() if is_decision(key)}
     return json.dumps({"format": FORMAT, "takenMs": now, "keys": kept}, ensure_ascii=False, indent=1) + "\n"
 

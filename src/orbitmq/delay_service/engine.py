@@ -42,7 +42,7 @@ RECLAIM_SECONDS = 30.0
 RECLAIM_EVERY, RECLAIM_IDLE = 200_000, 1000
 """Room is given back after so many deliveries; after the second number once nothing more was delivered."""
 RECLAIM_SHARE = 10
-"""At least one part in so many of what is pending has left then: all names are written anew."""
+"""At least one part in so many of what is pending has left then: all names are written again."""
 STOP_SECONDS = 10.0
 INTAKE_PART = 500
 """Orders of one read that are carried out in one turn of the loop."""
@@ -160,7 +160,7 @@ class Engine:
         return self.intake.position(queue)
 
     async def take(self, queue: Queue, messages: Sequence[SourceMessage], next_offset: int) -> None:
-        """Carries orders out, in parts, so that deliveries go on meanwhile."""
+        """Carries orders out, in parts, with deliveries in between."""
         if self.turn is not None:
             await self.turn.may_read()
         if len(messages) <= INTAKE_PART:

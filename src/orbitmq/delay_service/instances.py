@@ -52,7 +52,7 @@ class InstanceLease:
 
     @property
     def holder(self) -> str:
-        """Name of the instance that delivers; empty while nobody does, as far as this one knows."""
+        """Name of the instance that delivers; empty while none does, as far as this one knows."""
         return self._leadership.leader_id
 
     def term(self) -> int:

@@ -11,7 +11,7 @@ from orbitmq.delay_service.errors import ExtraMissing
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 5.0
-"""What a client has to end in order."""
+"""Work that a client has to end in order."""
 
 
 def library() -> Any:

@@ -114,7 +114,7 @@ class DelayServer:
         return Engine(settings, DelayStore(settings.folder), self._targets, lease=self.lease)
 
     def stop_when_failed(self, stop: Callable[[], None]) -> None:
-        """`stop` is called if the service cannot go on."""
+        """`stop` is called if the service cannot continue."""
         self._on_failure = stop
 
     def raise_failure(self) -> None:
@@ -296,9 +296,9 @@ class DelayServer:
 
 
 async def _keep_reading(source: Any) -> None:
-    """Reads a source; a failure that nobody expected is logged, and reading begins anew.
+    """Reads a source; an unexpected failure is logged, and reading starts over.
 
-    A cancellation that nobody asked for, let out by a library, is such a failure.
+    A cancellation that a library lets out is such a failure.
     """
     task = asyncio.current_task()
     while True:

@@ -16,12 +16,12 @@ Of = Callable[[Any], Awaitable[Any]]
 
 
 async def given(value: Any) -> Any:
-    """What a plain function has returned."""
+    """The result of a plain function."""
     return value
 
 
 async def awaited(value: Awaitable[Any]) -> Any:
-    """What an async function returns."""
+    """The result of an async function."""
     return await value
 
 

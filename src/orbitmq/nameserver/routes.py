@@ -201,7 +201,7 @@ class RouteTable:
 
     def _warn_of_two(self, registration: Registration, known: str) -> None:
         """Warns where a broker comes under the id of another that lives: the later one counts, as Apache's
-        name servers have it, so that a broker may move; two that go on would take turns in the routes.
+        name servers have it, so that a broker may move; two that both run would take turns in the routes.
         """
         if (registration.cluster, known) in self.live:
             log.warning(

@@ -42,7 +42,7 @@ def parse_networks(text: str) -> tuple[Network, ...]:
 
 
 def read_header(data: bytes) -> tuple[int, Address | None] | None:
-    """The length of the header at the start, 0 without one, and the client that it names; None: it goes on.
+    """The length of the header at the start, 0 without one, and the client in it; None if it is incomplete.
 
     Raises BadHeader.
     """

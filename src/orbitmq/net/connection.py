@@ -75,7 +75,7 @@ def _plain_host(host: str) -> str:
 class Flushes:
     """Connections that got something to send while it was not their turn: they are flushed together.
 
-    That is at the end of the turn of another one, or else when the event loop goes on.
+    That is at the end of the turn of another one, or else in the next round of the event loop.
     """
 
     def __init__(self) -> None:
@@ -346,7 +346,7 @@ class Connection(asyncio.Protocol):
             self._on_closed(self)
 
     def change_transport(self, transport: asyncio.Transport) -> None:
-        """Goes on over another transport for the same peer: the encrypted one."""
+        """Continues over another transport for the same peer: the encrypted one."""
         self._transport = transport
 
     # Writing.

@@ -1,4 +1,4 @@
-"""Names of topics that are like one that nobody knows: most unknown topics are misspelt."""
+"""Names of topics that are like an unknown one: most unknown topics are misspelt."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class ConnectionPool:
             connection.abort(f"silent for {timeout_ms:.0f} ms")
 
     async def send_oneway(self, address: str, request: Request[Any], timeout_ms: float = 3000) -> None:
-        """One request nobody answers; returns once it is queued.
+        """A request without an answer; returns once it is queued.
 
         Raises ConnectFailed, Closed; CallTimeout where the peer does not take what it was sent before.
         """

@@ -1,4 +1,4 @@
-"""A look at an address: something listens there, nothing does, or nobody can say."""
+"""A look at an address: something listens there, nothing does, or that cannot be told."""
 
 from __future__ import annotations
 

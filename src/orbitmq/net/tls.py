@@ -38,7 +38,7 @@ class Contexts(Protocol):
 
 
 class Carried(Protocol):
-    """A protocol of a connection that goes on over another transport, the encrypted one."""
+    """A protocol of a connection that continues over another transport, the encrypted one."""
 
     @property
     def address(self) -> str:
@@ -55,7 +55,7 @@ class Carried(Protocol):
     def connection_lost(self, error: Exception | None) -> None: ...
 
     def change_transport(self, transport: asyncio.Transport) -> None:
-        """Goes on over another transport for the same peer."""
+        """Continues over another transport for the same peer."""
 
     def close(self, reason: str) -> None:
         """Ends the connection behind what waits to be sent."""

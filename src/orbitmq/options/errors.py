@@ -51,7 +51,7 @@ class UnreadableSource(OptionError):
 
 
 class NotAtRunTime(OptionError):
-    """An update names options that only a start can change, or that nobody may change over the network."""
+    """An update names options that only a start can change, or that may not be changed over the network."""
 
     def __init__(self, names: list[str], reason: str) -> None:
         super().__init__(f"{', '.join(names)}: {reason}")

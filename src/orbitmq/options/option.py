@@ -47,7 +47,7 @@ class Option:
     minimum: int | None = None
     maximum: int | None = None
     secret: bool = False
-    """Its value is shown to nobody: neither in answers nor in what is said to be wrong with it."""
+    """Its value is never shown: neither in answers nor in what is said to be wrong with it."""
 
     @property
     def key(self) -> str:

@@ -106,7 +106,7 @@ def release(
 def discard(
     outbox: Outbox, connection: Connection, *, ids: Sequence[str] = (), topic: str | None = None
 ) -> int:
-    """Delete parked messages, chosen as by `release`; return their number. Their keys go on."""
+    """Delete parked messages, chosen as by `release`; return their number. Their keys continue."""
     return _end_parking(outbox, connection, ids, topic, send=False)
 
 

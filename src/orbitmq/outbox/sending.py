@@ -137,7 +137,7 @@ class Sending:
             self._result.topics_sent.add(row["aggregatetype"])
 
     def _failed(self, row: Row, error: Exception, later: Sequence[Row]) -> bool:
-        """Notes a failure; true if the rows after it may go on."""
+        """Notes a failure; true if the rows after it may be sent."""
         verdict = verdict_of(error)
         if verdict is Verdict.NEVER:
             return self._park(row, error, later)

@@ -46,7 +46,7 @@ class State(StrEnum):
     PENDING = "pending"
     SENT = "sent"
     PARKED = "parked"
-    """Refused for good; later messages of its key go on."""
+    """Refused for good; later messages of its key are sent."""
     BLOCKING = "blocking"
     """Refused for good, and later messages of its key wait."""
     HELD = "held"

@@ -20,7 +20,7 @@ class Verdict(Enum):
     """The meaning of a failed send."""
 
     AWAY = "away"
-    """Nobody answered, or a broker takes nothing now: time mends it."""
+    """No answer, or a broker takes nothing now: time mends it."""
     LATER = "later"
     """Refused as things are; an operator may change that: the topic, a right."""
     NEVER = "never"

@@ -354,7 +354,7 @@ ERRORS: dict[int, ErrorRow] = {
 
 
 def code_name(code: int) -> str:
-    """`TOPIC_NOT_EXIST` for 17; `code 9999` for a number nobody declared."""
+    """`TOPIC_NOT_EXIST` for 17; `code 9999` for a number that is not declared."""
     try:
         return ResponseCode(code).name
     except ValueError:
@@ -369,7 +369,7 @@ def _text(code: int) -> str:
 def broker_refused(
     code: int, remark: str | None = None, address: str = "", extra: dict[str, str] | None = None
 ) -> BrokerRefused:
-    """The exception for an error answer; plain `BrokerRefused` for codes that nobody declared."""
+    """The exception for an error answer; plain `BrokerRefused` for codes that are not declared."""
     row = ERRORS.get(code)
     if row is None:
         return BrokerRefused(code, remark, address, extra)

@@ -16,7 +16,7 @@ _HEAD = (
 
 
 def markdown() -> str:
-    """A table per subject, codes in order, and the codes that nobody sends."""
+    """A table per subject, codes in order, and the codes that no peer sends."""
     by_subject: dict[str, list[type[Request[Any]]]] = {}
     for _, declared in sorted(REQUESTS.items()):
         by_subject.setdefault(declared.__module__, []).append(declared)

@@ -150,7 +150,7 @@ class Cluster:
         self._brokers.forget(_ALL)
 
     def close_idle(self) -> None:
-        """Closes connections to brokers that nobody uses."""
+        """Closes connections to brokers that are not used."""
         self._pool.close_idle()
 
     async def close(self) -> None:

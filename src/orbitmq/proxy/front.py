@@ -29,7 +29,7 @@ LOOPBACK = "127.0.0.1"
 UNSENT_BYTES = 256 << 10
 """A relay reads no more from one side while the other has this much left to take."""
 PAUSE_SECONDS = 1.0
-"""After a flood its host gets no new connection for so long: a flood shall not go on by connecting anew."""
+"""After a flood its host gets no new connection for so long: a flood shall not continue over new ones."""
 MOST_PAUSED = 1000
 FIRST_BYTES_SECONDS = 10
 """A connection that has sent nothing within this time is closed."""
@@ -174,7 +174,7 @@ class Relay(_Side):
         self._front.add(self)
 
     def change_transport(self, transport: asyncio.Transport) -> None:
-        """Goes on over the encrypted transport of the same client."""
+        """Continues over the encrypted transport of the same client."""
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:

@@ -112,7 +112,7 @@ class HeartbeatSyncer:
         if not self._ip:
             self._ip = await own_ip(next(iter(parse_addresses(self.settings.namesrv_addr))))
 
-    # What this proxy tells.
+    # News from this proxy.
 
     def registered(self, member: LocalMember) -> None:
         """A member of this proxy was heard."""
@@ -192,7 +192,7 @@ class HeartbeatSyncer:
             finally:
                 self._unsent.task_done()
 
-    # What others tell.
+    # News from others.
 
     async def hear(self) -> None:
         """Reads what other proxies tell, until cancelled; makes the topic if it is missing."""

@@ -42,7 +42,7 @@ class Offsets:
         self._settings = settings
 
     async def pull(self, request: pb.PullMessageRequest) -> AsyncIterator[pb.PullMessageResponse]:
-        """A status, messages, and the offset to go on at. Raises ProxyRefused, NetError, BrokerRefused."""
+        """A status, messages, and the offset to continue at. Raises ProxyRefused, NetError, BrokerRefused."""
         group = group_name(request.group)
         topic, queue_id, address = await self._queue(request.message_queue)
         if request.offset < 0:

@@ -23,7 +23,7 @@ DEFAULT_PORT = 8081
 
 @dataclass(kw_only=True)
 class MessageLimits(Settings, owner=_OWNER):
-    """What a message may be."""
+    """Limits of messages."""
 
     max_message_size: int = option(
         4_194_304, "Longest body of a message; 0 for no limit.", unit="bytes", minimum=0

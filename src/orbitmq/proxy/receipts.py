@@ -29,7 +29,7 @@ def expired() -> ProxyRefused:
 
 
 class PopAnswer:
-    """What an answer to a pop says of all its messages: their handles and deliveries."""
+    """Handles and deliveries of all messages in an answer to a pop."""
 
     def __init__(self, reply: PopReply, broker_name: str) -> None:
         self._reply = reply

@@ -237,5 +237,5 @@ def waiting_ms(
         raise ProxyRefused(
             code, f"the call has {left_ms:.0f} ms left, less than the shortest wait of {low} ms"
         )
-    # What is popped at the very end of a call reaches nobody.
+    # Messages popped at the very end of a call do not reach the client.
     return int(max(0.0, min(wait_ms, left_ms - options.long_polling_reserve_time_in_millis)))

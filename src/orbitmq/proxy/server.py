@@ -282,7 +282,7 @@ class ProxyServer:
 
 
 def _admin_of(settings: ProxySettings, tls: ssl.SSLContext | None) -> Admin:
-    """What operators ask goes over connections of its own, as the proxy's own user."""
+    """Requests of operators go over connections of their own, as the proxy's own user."""
     own = own_credentials(settings)
     return Admin(
         settings.namesrv_addr,

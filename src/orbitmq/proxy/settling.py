@@ -103,14 +103,14 @@ class Settling:
         self._renewals.remove(caller.client_id, request.receipt_handle)
         return pb.ForwardMessageToDeadLetterQueueResponse(status=pb.Status(code=pb.OK, message="0"))
 
-    # What the proxy does by itself.
+    # Work of the proxy by itself.
 
     def acknowledge_soon(self, group: str, topic: str, handle: PopHandle) -> None:
         """Ends the delivery of a message that its client does not want."""
         self._start(self._acknowledge(group, topic, handle), "acknowledge")
 
     def bury_soon(self, group: str, topic: str, handle: PopHandle) -> None:
-        """Makes a dead letter of a message that was delivered too often, or that nobody can read."""
+        """Makes a dead letter of a message that was delivered too often, or that cannot be read."""
         self._start(self._bury(group, topic, handle, None), "dead letter")
 
     def release_soon(self, group: str, topic: str, handle: PopHandle) -> None:
@@ -220,5 +220,5 @@ class Settling:
 
 
 def _told(handle: PopHandle) -> str:
-    """What a broker is told of a handle: lite topics have a field of their own."""
+    """Fields that tell a broker of a handle: lite topics have a field of their own."""
     return (replace(handle, lite_topic="") if handle.lite_topic else handle).to_text()

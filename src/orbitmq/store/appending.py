@@ -246,7 +246,7 @@ class Appending:
 
     def _roll_back(self, queues: Iterable[ConsumeQueue], segment: Segment) -> None:
         """Undoes an append that ended halfway, without memory for instance: the log ends where it ended
-        before, and so do the queues. Nobody was notified of what is rolled back.
+        before, and so do the queues. No reader was notified of what is rolled back.
         """
         end = segment.start + segment.wrote
         with self._queue_writer.busy:

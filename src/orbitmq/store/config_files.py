@@ -79,7 +79,7 @@ def _keep_damaged(path: Path, disk: Disk) -> None:
     try:
         disk.rename(path, path.with_name(path.name + ".torn"))
         disk.sync_folder(path.parent)
-    except OSError as error:  # What was read is whole all the same.
+    except OSError as error:  # The text that was read is whole all the same.
         log.warning("%s stays where it is: %s", path, error)
 
 

@@ -198,7 +198,7 @@ class RealFile:
 
     def view(self) -> memoryview:
         if self._view is None:
-            # The map closes itself when nobody holds a view any more.
+            # The map closes itself with its last view.
             whole = mmap.mmap(self._fd, self.size)
             if hasattr(mmap, "MADV_RANDOM"):
                 # Or else the kernel reads ahead of the writer: the first write to a page waits until it has

@@ -69,7 +69,7 @@ def take_snapshot(source: Path, target: Path) -> SnapshotFigures:
     partial = target.with_name(target.name + ".partial")
     try:
         partial.mkdir(parents=True)
-        partial.chmod(source.stat().st_mode & 0o777)  # with access control nobody else may enter either
+        partial.chmod(source.stat().st_mode & 0o777)  # with access control no other user may enter either
     except FileExistsError:
         raise SnapshotFailed(
             f"{partial} exists: another copy is being made, or one was interrupted; remove it then"

@@ -167,7 +167,7 @@ class RedriveJournal:
         return run
 
     def forget_plan(self, run: str) -> None:
-        """Begins the plan of a run anew: it was cut off while nothing had left."""
+        """Starts the plan of a run over: it was cut off before anything had left."""
         with self._database as database:
             database.execute("DELETE FROM dead_letters WHERE run = ?", (run,))
 

@@ -107,7 +107,7 @@ class Redrive:
     async def carry_out(self, run_id: str, done: Callable[[Run], None] | None = None) -> Run:
         """Plans a run if that was not done, sends what is left, and gives the finished run.
 
-        A broker that does not answer is waited for. After a kill the same call goes on where it was.
+        A broker that does not answer is waited for. After a kill the same call continues where it was.
         """
         journal = self._journal
         run = await self._run(run_id)

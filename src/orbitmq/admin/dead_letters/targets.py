@@ -17,7 +17,7 @@ ROUTE_SECONDS = 10.0
 
 
 class Targets:
-    """Queues that take messages, by topic; asked anew after a while and after an error."""
+    """Queues that take messages, by topic; asked again after a while and after an error."""
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin

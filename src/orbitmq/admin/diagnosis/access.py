@@ -39,7 +39,7 @@ ACTIONS = ("Pub", "Sub", "Create", "Update", "Delete", "Get", "List")
 Cause = Literal[
     "OPEN", "NO_USER", "DISABLED", "NO_AUTHORIZATION", "SUPER_USER", "RULE", "NO_RULE", "NOT_KNOWN"
 ]
-"""The kind of reason. `OPEN`: the broker asks nobody who he is and what he may do."""
+"""The kind of reason. `OPEN`: the broker has no access control."""
 Verdict = Literal["decides", "later", "resource", "action", "source", "unreadable"]
 """The part of a rule in a decision. `later`: it applies, but a more specific one decides; the next three:
 it is about another resource, other actions, or other addresses."""

@@ -269,7 +269,7 @@ def ordered_not_locked(evidence: Evidence) -> Finding | None:
 
 
 def _never_locked(evidence: Evidence) -> list[tuple[str, MessageQueue]]:
-    """Queues that nobody reads in a group of ordered members: clients take a queue with its lock alone."""
+    """Queues without a reader in a group of ordered members: clients take a queue with its lock alone."""
     if not evidence.members or not all(one.answered and one.ordered for one in evidence.members):
         return []
     held = {queue for member in evidence.members for queue in member.held}

@@ -58,7 +58,7 @@ class Timeouts:
 @dataclass(eq=False, repr=False)
 class Switch:
     """One switch. `say(line)` prints each step; `stop_master` and `start_master`, where given, run the user's
-    commands. `confirm(question)` asks the operator; without it nobody can confirm anything.
+    commands. `confirm(question)` asks the operator; without it nothing can be confirmed.
     """
 
     _admin: Admin
@@ -191,7 +191,7 @@ class Switch:
                     "command again to wait on, or with --undo to let the master take messages again"
                 )
             level = 0 if why else level + 1
-            # It may grow by what the master does on its own (delayed messages): nobody was promised that.
+            # It may grow by what the master does on its own (delayed messages): that was not promised.
             record.log_end = master.log_end
             await asyncio.sleep(LOOK_SECONDS)
         topics = await topics_of(self._admin, record.master)
@@ -290,7 +290,7 @@ class Switch:
         return (data.broker_addrs or {}).get(0) if data is not None else None
 
     async def _verify(self, record: SwitchRecord) -> None:
-        """Routes are as they were, and every queue goes on where it ended."""
+        """Routes are as they were, and every queue continues where it ended."""
         await self._write_again(record)
         found = await queue_ends(self._admin, record.target, set(record.ends))
         for topic, queues in record.ends.items():

@@ -26,7 +26,7 @@ MOST_LOOKED_AT = 2000
 """Messages that one page looks at where only some are meant."""
 
 Ends = Mapping[MessageQueue, int]
-"""For each queue the offset before which the next page goes on."""
+"""For each queue the offset before which the next page begins."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class _Queue:
     low: int
     """The first offset that is there."""
     end: int
-    """What is at this offset and behind it was read."""
+    """All from this offset on was read."""
     at_once: int
     """Messages that are read at a time: few of each queue if there are many, for bodies may be large."""
     read: list[StoredMessage] = field(default_factory=list)
@@ -75,7 +75,7 @@ class _Queue:
             self.end = begin
 
     def next_end(self) -> int:
-        """Where the next page goes on."""
+        """The beginning of the next page."""
         return self.read[-1].queue_offset + 1 if self.read else self.end
 
 

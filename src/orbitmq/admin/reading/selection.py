@@ -23,7 +23,7 @@ class Selected:
 
     messages: list[StoredMessage] = field(default_factory=list)
     unread: int = 0
-    """Messages whose bodies could not be looked into: nobody knows whether they are meant."""
+    """Messages whose bodies could not be looked into: they may or may not be meant."""
     reason: str = ""
     """The reason of the last one of them."""
 

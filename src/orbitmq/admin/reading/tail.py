@@ -97,7 +97,7 @@ async def tail(
 def _grown(before: Sequence[int], now: Sequence[int]) -> Iterator[tuple[int, tuple[int, int]]]:
     """The queues that have news: queue id, the first offset and the end of what came in."""
     for queue_id, (begin, end) in enumerate(zip_longest(before, now, fillvalue=0)):
-        # A queue that ends before where it was read is one of a topic that was made anew.
+        # A queue that ends before where it was read is one of a topic that was made again.
         if end != begin and end > 0:
             yield queue_id, (begin if begin < end else 0, end)
 

@@ -23,11 +23,11 @@ Confirm = Callable[[str], Awaitable[bool]]
 
 
 class Stopped(OrbitError):
-    """A change of a group's master does not go on; the text says why, and what to do."""
+    """A change of a group's master is given up; the text says why, and what to do."""
 
 
 class OldMaster:
-    """Looks for a master at `host:port`. Without `confirm` nobody can confirm anything."""
+    """Looks for a master at `host:port`. Without `confirm` nothing can be confirmed."""
 
     def __init__(self, admin: Admin, confirm: Confirm | None = None) -> None:
         self._admin = admin
@@ -38,7 +38,7 @@ class OldMaster:
     async def look(self, address: str, deadline: float, *, asks: bool = True) -> Reach:
         """REFUSED if the master is gone: every connection is refused, or the operator knows that its process
         is stopped, asked after several looks or at the deadline (monotonic, s). UNKNOWN: look again later.
-        Raises Stopped if nobody confirms. A port for slaves is no port to ask.
+        Raises Stopped if it is not confirmed. A port for slaves is no port to ask.
         """
         found = await (self._reach(address) if asks else probe(address))
         if found is Reach.UNKNOWN and await self._is_confirmed(address, deadline):
@@ -54,7 +54,7 @@ class OldMaster:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _reach(self, address: str) -> Reach:
-        """REFUSED if nobody listens there; a broker that answers nothing may still run."""
+        """REFUSED if nothing listens there; a broker that answers nothing may still run."""
         try:
             await self._admin.call(address, GetBrokerRuntimeInfo())
         except (NetError, BrokerRefused):

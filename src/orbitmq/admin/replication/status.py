@@ -1,4 +1,4 @@
-"""How far the slaves of broker groups are, by the words of their masters and their own."""
+"""Progress of the slaves of broker groups, by the words of their masters and their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MASTER, SLAVE = "master", "slave"
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """One broker of a group; None where nobody says a figure. Offsets and differences are in bytes."""
+    """One broker of a group; None where a figure is unknown. Offsets and differences are in bytes."""
 
     at: BrokerAt
     """Its id is -1 for a slave that is connected to the master, and that no name server knows."""

@@ -1,1 +1,1 @@
-"""Messages that nobody can consume yet: delayed ones, timers, half messages of transactions."""
+"""Messages that cannot be consumed yet: delayed ones, timers, half messages of transactions."""

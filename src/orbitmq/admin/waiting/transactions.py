@@ -1,4 +1,4 @@
-"""Transactions that nobody has decided: half messages, and those that brokers no longer ask about."""
+"""Undecided transactions: half messages, and those that brokers no longer ask about."""
 
 from __future__ import annotations
 

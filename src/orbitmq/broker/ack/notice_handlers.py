@@ -1,4 +1,4 @@
-"""Whether a pop would find something: of a queue, or of any lite topic of a client."""
+"""Notices that a pop would find something: of a queue, or of any lite topic of a client."""
 
 from __future__ import annotations
 

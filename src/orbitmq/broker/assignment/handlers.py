@@ -104,7 +104,7 @@ def _assigned(
 
 
 def _queues(tables: AssignmentTables, topic: str, now: int) -> list[MessageQueue] | None:
-    """All readable queues of a topic, on whichever broker; None if there are none, or nobody knows."""
+    """All readable queues of a topic, on whichever broker; None if there are none, or they are unknown."""
     elsewhere = tables.routes.elsewhere(topic, now)
     if elsewhere is None:
         return None

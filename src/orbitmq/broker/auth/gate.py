@@ -181,7 +181,7 @@ class Gate:
     def _authorize(self, command: Command, name: str | None, peer: Peer) -> str | None:
         need = NEEDS.get(command.code)
         if need is None and command.code not in REQUESTS:
-            return None  # nobody serves it
+            return None  # it is not served
         if self._is_super(name):
             return None
         if need is None:

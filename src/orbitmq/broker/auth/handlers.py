@@ -269,7 +269,7 @@ def users_of(infos: list[UserInfo], known: AuthTable) -> tuple[dict[str, User], 
             unusable.append(name)
             continue
         kind = by_name(UserType, info.user_type) or UserType.NORMAL
-        # A status that is not understood lets nobody in.
+        # A user whose status is not understood may not log in.
         status = by_name(UserStatus, info.user_status) or UserStatus.DISABLE
         users[name] = User(name, secret, 1, kind, status)
     return users, unusable

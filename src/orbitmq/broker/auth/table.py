@@ -29,7 +29,7 @@ class AuthFile(JsonBody):
 
 
 def may_hold_clear_secrets(text: str) -> bool:
-    """True if a file's content has secrets that are not sealed; of what cannot be read nobody knows."""
+    """True if a file's content has secrets that are not sealed; unknown, if it cannot be read."""
     try:
         users = AuthFile.from_json(text).users
     except Malformed:

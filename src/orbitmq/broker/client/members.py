@@ -89,7 +89,7 @@ class ConsumerGroup:
     """Members that subscribe anything."""
     _newest_by_topic: dict[str, SubscriptionData] = field(default_factory=dict)
     _stale: set[str] = field(default_factory=set)
-    """Topics whose newest subscription has gone: many members may go at once, and nobody asks meanwhile."""
+    """Topics whose newest subscription has gone: many members may go at once before the next question."""
 
     @property
     def subscriptions(self) -> Mapping[str, SubscriptionData]:
@@ -150,7 +150,7 @@ class ConsumerGroup:
         """The subscription by which a connection reads a topic, None without one.
 
         It is that of the member, on whose behalf a proxy pulls if it gives a `client_id`. For a connection
-        that has said nothing yet, it is the group's, unless members differ: nobody knows then which it is.
+        that has said nothing yet, it is the group's, unless members differ: then it is unknown.
         """
         member = self.members.get(connection_id)
         if member is None and client_id:
@@ -160,7 +160,7 @@ class ConsumerGroup:
         return None if self.differs_on(topic) else self.subscriptions.get(topic)
 
     def filters_of_members(self) -> list[FilterOfMembers]:
-        """Who reads by which filter, for each topic on which members differ; empty if all agree."""
+        """Members by their filters, for each topic on which members differ; empty if all agree."""
         rows: dict[tuple[str, Filter], list[str]] = {}
         for topic, filters in sorted(self.differing):
             rows |= {(topic, one): [] for one in filters}
@@ -258,7 +258,7 @@ class ConsumerGroup:
 
 
 def _newer(known: Mapping[str, SubscriptionData], wanted: Filters) -> dict[str, SubscriptionData]:
-    """What a member subscribes: of each topic it says, the newer one."""
+    """Subscriptions of a member: of each topic that it names, the newer one."""
     result = {}
     for one in wanted:
         older = known.get(one.topic)

@@ -17,7 +17,7 @@ class Destinations:
         self._deletions = deletions
 
     def is_gone(self, topic: str, physical_offset: int) -> bool:
-        """True if the message that waits there was for a topic that was deleted since: it is for nobody."""
+        """True if the message that waits there was for a topic that was deleted since."""
         return self._deletions is not None and self._deletions.is_of_deleted(topic, physical_offset)
 
     @property

@@ -81,7 +81,7 @@ class _Put:
 class DelayDelivery:
     """Moves due messages from the waiting queues to their own topics.
 
-    `positions` is where each level goes on. The file lags behind until the messages delivered so far are on
+    `positions` is where each level continues. The file lags behind until the messages delivered so far are on
     the disk: a power cut skips none. Messages delivered behind the saved positions are recognised at the next
     start, in the log: a crash repeats none either. Nor does a lack of memory: what was handed to the store is
     remembered before, and taken account of by the next turn if not by this one.
@@ -128,7 +128,7 @@ class DelayDelivery:
         self._updates = 0
 
     def stop(self) -> None:
-        """Ends deliveries; `start` goes on from what is saved, or was followed meanwhile."""
+        """Ends deliveries; `start` continues from the saved positions, or from followed ones."""
         self._confirm_progress()
         self._put = self._progress = None
         self._known.clear()
@@ -138,7 +138,7 @@ class DelayDelivery:
 
     def start(self) -> None:
         """Brings the positions into the range of their queues, and looks in the log for what was delivered
-        behind them. Call after `load_text`, and to go on after `stop`.
+        behind them. Call after `load_text`, and to continue after `stop`.
         """
         self._delivered_to = self._store.max_physical
         self._is_started = True
@@ -168,7 +168,7 @@ class DelayDelivery:
         if not self._is_started:
             return self._savable
         # While known deliveries are to be met, only the positions before all of them go with a place in the
-        # log: of messages that nobody can tell apart, one that was met would count for the next once more.
+        # log: of messages that are all alike, one that was met would count for the next once more.
         return self._savable if self._known else self._all_delivered()
 
     def _all_delivered(self) -> LevelProgress:

@@ -100,7 +100,7 @@ class Timers:
         self.open(now)
 
     def open(self, now: int, into: Appends | None = None) -> None:
-        """Goes on from the files that the store has opened; call where it has opened them anew, and `start`
+        """Continues from the files that the store has opened; call when it opens them again, and `start`
         behind it. Messages that are due are stored in `into`, else in the broker's own store. With `into` the
         files keep the positions they had: their owner says elsewhere what was delivered.
         """
@@ -255,11 +255,11 @@ class Timers:
             return Step(again, fetch)
         except BaseException:
             if fetch is not None:
-                self.fetched()  # nobody will do it
+                self.fetched()  # no thread will do it
             raise
 
     def fetched(self) -> None:
-        """Goes on after a job."""
+        """Continues after a job."""
         self._fetching = False
         self._delivery.fetched()
 

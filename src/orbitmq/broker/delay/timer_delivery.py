@@ -62,7 +62,7 @@ class Delivery:
 
     A batch is kept until the cursor has passed all of it, with what the store said of each message: what ends
     a turn in between, a lack of memory for instance, has nothing stored twice. If it ends before units
-    are in a batch, their slot is opened anew, behind the cursor.
+    are in a batch, their slot is opened again, behind the cursor.
     """
 
     def __init__(self, state: TimerState) -> None:
@@ -79,7 +79,7 @@ class Delivery:
         self._opened_end = state.store.max_physical
 
     def run(self, now: int) -> tuple[bool, Fetch | None]:
-        """Does a slice. Gives true if more is due at once, and a job to be done before it goes on."""
+        """Does a slice. Gives true if more is due at once, and a job to be done before it continues."""
         try:
             return self._run(now)
         except BaseException:
@@ -159,7 +159,7 @@ class Delivery:
         """True if messages that were there when the slot's time came are not in the wheel yet: one of them
         may be the first, or take another one back.
 
-        Those that slaves do not hold yet count as well. That delays nobody: the deliveries stand behind them
+        Those that slaves do not hold yet count as well. That delays no delivery: all stand behind them
         in the log, so readers would not see them sooner.
         """
         state = self._state

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 WIDEST_MS = 60_000
 """The widest slots that can be configured."""
 APACHES_WIDTH_MS = 1_000
-"""The width of slots in which Apache has put messages, and nobody says when they are due."""
+"""The width of slots in which Apache has put messages without their exact times."""
 
 
 class OpenSlot:

@@ -79,7 +79,7 @@ class TimerState:
     is_ahead: bool = False
     """Something may be stored that neither the cursor accounts for yet, nor `delivered`."""
     passed_to: int = 0
-    """Messages before this queue offset are taken in anew, by a new master for instance;"""
+    """Messages before this queue offset are taken in again, by a new master for instance;"""
     passed: tuple[int, int] = (0, 0)
     """(slot, due time) up to which those of them were delivered."""
     met_by: int = 0

@@ -51,7 +51,7 @@ class GroupFilter:
     def compiled(self) -> SqlFilter | None:
         """The expression; None for one that cannot be read, from a file: everything passes then."""
         if not self._is_compiled:
-            # Not when the file is read: a start is not to wait for expressions that nobody may use again.
+            # Not when the file is read: a start is not to wait for expressions that may never be used again.
             self._is_compiled = True
             try:
                 self._compiled = compile_filter(self.data.expression)

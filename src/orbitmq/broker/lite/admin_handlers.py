@@ -157,7 +157,7 @@ def get_lite_client_info(tables: LiteAdminTables, call: Call[GetLiteClientInfo],
 
 @handlers(GetLiteGroupInfo)
 def get_lite_group_info(tables: LiteAdminTables, call: Call[GetLiteGroupInfo], now: int) -> Result:
-    """How far a group is with its lite topics, or with one of them."""
+    """Progress of a group on its lite topics, or with one of them."""
     request = call.request
     parent = _bound(_group(tables, request.group))
     body = LiteGroupInfoBody(request.group, parent, request.lite_topic)

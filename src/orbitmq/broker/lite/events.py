@@ -1,6 +1,6 @@
 """Events: for each client the names of light queues that have something for it.
 
-One member of each group is told of a message. What it has not fetched in time goes to another one. A client
+One member of each group is told of a message. If it does not fetch it in time, another one is told. A client
 for which too many names wait is told of the rest as soon as it has fetched these.
 """
 
@@ -110,7 +110,7 @@ class LiteEvents:
         return True
 
     def take(self, client: LiteClient, now: int) -> list[str]:
-        """All names that wait for a client, the oldest first. What is not read has to be given back."""
+        """All names that wait for a client, the oldest first. Give back those that are not read."""
         events = self._events(client, now)
         events.fetched_ms = now
         if not events.names and events.has_more:

@@ -55,7 +55,7 @@ class LiteExpiry:
         """Number of rounds in which a lite topic had no message."""
 
     def tick(self, now: int) -> bool:
-        """Begins a round or goes on with it. True if there is more to do at once."""
+        """Begins or continues a round. True if there is more to do at once."""
         if now - self._boot_ms < self._settings.min_lite_t_tl:
             return False
         if self._round is None:

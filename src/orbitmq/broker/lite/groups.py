@@ -19,7 +19,7 @@ def is_wildcard(group: SubscriptionGroupConfig | None) -> bool:
 
 
 def resets(group: SubscriptionGroupConfig | None, on: str) -> bool:
-    """True if the group begins a lite topic anew `on` this event, `exclusive` or `unsubscribe`."""
+    """True if the group starts a lite topic over `on` this event, `exclusive` or `unsubscribe`."""
     text = "" if group is None else group.attributes.get(f"lite.sub.reset.offset.{on}", "")
     return text.lower() == "true"
 

@@ -69,11 +69,11 @@ class LitePops:
         self._subscriptions = subscriptions
         self._events = events
         self._store = store
-        # A table of its own that nobody writes to a file.
+        # A table of its own that is not written to a file.
         self.order = OrderTable(DirtyTables())
 
     def pop(self, wish: LiteWish, now: int) -> LitePopped:
-        """What the lite topics of a client have, up to the number asked for."""
+        """Messages of a client's lite topics, up to the number asked for."""
         popped = LitePopped()
         client = self._subscriptions.clients.get(wish.client_id)
         if client is None or client.group != wish.group:
@@ -124,7 +124,7 @@ class LitePops:
         ]
 
     def _start(self, group: str, lmq: str, now: int) -> int:
-        """The offset from which a group goes on; where it has none, all that is in memory is for it."""
+        """The offset from which a group continues; where it has none, all that is in memory is for it."""
         reset = self._offsets.pop_reset(group, lmq, 0)
         if reset is not None:
             self._offsets.store(group, lmq, 0, reset, now)

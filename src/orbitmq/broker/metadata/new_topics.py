@@ -1,4 +1,4 @@
-"""Topics that clients have made and that are in no file yet: nobody is shown what is in them before they are.
+"""Topics that clients have made and that are in no file yet: no client sees their messages before they are.
 
 A crash would take such a topic back, and with it the way to messages that somebody has seen.
 """

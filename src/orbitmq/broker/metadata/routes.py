@@ -1,6 +1,6 @@
 """Queues of a topic on other brokers, from a name server.
 
-The rules ask, the server finds out: a topic that nobody asked about yet is looked up, those that somebody
+The rules ask, the server finds out: a topic is looked up when it is first asked about, those that somebody
 asks about are looked up again every half minute.
 """
 
@@ -14,7 +14,7 @@ from orbitmq.protocol.bodies.route import TopicRouteData
 from orbitmq.protocol.codes import PERM_READ
 
 FORGET_AFTER_MS = 10 * 60_000
-"""A topic that nobody asks about for so long is looked up no more."""
+"""A topic that was not asked about for so long is no longer looked up."""
 
 
 class RouteTable:

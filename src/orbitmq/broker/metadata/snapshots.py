@@ -31,7 +31,7 @@ class EntryTexts:
         self._texts: dict[str, str] = {}
 
     def forget(self, name: str) -> None:
-        """Has the text of an entry made anew, because it changed or went."""
+        """Has the text of an entry made again, because it changed or went."""
         self._texts.pop(name, None)
 
     def clear(self) -> None:
@@ -87,7 +87,7 @@ class TextLog(Generic[V]):
     def snapshot(self, freeze: Callable[[str], V | None]) -> Callable[[], list[str]]:
         """A function that gives the texts of all entries as they are now.
 
-        `freeze(name)` gives what nobody changes any more: the entry's copy or text, None if it went.
+        `freeze(name)` gives a value that no longer changes: the entry's copy or text, None if it went.
         """
         changed, self._changed = self._changed, {}
         self._taken += 1

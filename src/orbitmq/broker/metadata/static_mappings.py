@@ -122,7 +122,7 @@ class StaticMappings:
         return mapping.hosted_queues[global_id]
 
     def infos(self, topics: Iterable[str]) -> dict[str, TopicQueueMappingInfo]:
-        """What name servers hear of the static ones among these topics."""
+        """The static ones among these topics, as name servers are told of them."""
         by_topic = self.by_topic
         return {topic: by_topic[topic].info() for topic in topics if topic in by_topic} if by_topic else {}
 

@@ -133,7 +133,7 @@ def _offsets_at(
     then: Callable[[dict[int, int], int], Result],
     now: int,
 ) -> Result:
-    """Goes on with the offset of each queue at a time; before all times is behind the last message."""
+    """Continues with the offset of each queue at a time; before all times is behind the last message."""
     if time_ms < 0:
         return then({queue: max(0, tables.store.max_offset(topic, queue)) for queue in queues}, now)
     search = tables.store.search([(topic, queue) for queue in queues])

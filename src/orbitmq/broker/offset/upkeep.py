@@ -1,5 +1,5 @@
 """Consequences of where groups stand, looked at now and then: readers that are too far behind lose the right
-to consume, and positions that nobody needs any more go.
+to consume, and positions that are no longer needed go.
 
 Both go a slice at a step, for a broker may have a hundred thousand positions.
 """
@@ -43,7 +43,7 @@ class _Rounds:
         raise NotImplementedError
 
     def tick(self, now: int) -> bool:
-        """Begins a round or goes on with it. True if there is more to do at once."""
+        """Begins or continues a round. True if there is more to do at once."""
         if not self._is_wanted():
             self._round = None
             return False
@@ -144,7 +144,7 @@ class ExpiredOffsets(_Rounds):
         return iter(self._offsets.pairs())
 
     def _look(self, group: str, topic: str, now: int) -> None:
-        # Offsets of broadcasting groups ("group@broadcast") are of members that nobody knows.
+        # Offsets of broadcasting groups ("group@broadcast") are of members that are unknown here.
         if group.startswith(SYSTEM_GROUP_PREFIX) or "@" in group:
             return
         if self._clients.subscription(group, topic) is not None:

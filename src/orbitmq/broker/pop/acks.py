@@ -192,7 +192,7 @@ class PopAcks:
         return self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
 
     def _check_revive_queue(self, handle: PopHandle) -> None:
-        """A record in a queue that nobody reads would be as good as lost."""
+        """A record in a queue without a reader would be as good as lost."""
         config = self._topics.get(revive_topic(self._identity.cluster))
         queues = 0 if config is None else config.write_queue_nums
         if not handle.revive_queue_id < queues:

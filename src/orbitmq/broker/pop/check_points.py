@@ -118,7 +118,7 @@ class CheckPoints:
         return appended
 
     def store(self, point: PopCheckPoint, revive_queue_id: int, now: int) -> Appended:
-        """Stores a check point at once, and moves nobody's offset."""
+        """Stores a check point at once, and moves no offset."""
         appended = self._log.append(self._records.check_point(point, revive_queue_id, now), now)
         self.stored["CK", point.cid, point.topic, appended.status.name] += 1
         return appended
@@ -144,7 +144,7 @@ class CheckPoints:
         self._steps.pop(queue, None)
 
     def forget(self) -> None:
-        """Forgets all that is in memory: groups go on from their stored offsets."""
+        """Forgets all that is in memory: groups continue from their stored offsets."""
         self._kept.clear()
         self._deadlines.clear()
         self._steps.clear()

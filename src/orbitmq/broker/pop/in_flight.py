@@ -47,7 +47,7 @@ class InFlight:
         return sum(queues.values()) if queue_id is None else queues.get(queue_id, 0)
 
     def forget(self, now: int) -> None:
-        """Begins anew: what was popped until now is not counted."""
+        """Starts over: pops until now are not counted."""
         self.by_group.clear()
         self._boot_ms = now
 

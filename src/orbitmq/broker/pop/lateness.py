@@ -1,6 +1,6 @@
 """The moment at which a pop began, by this broker's clock, computed from what the peer's clock says.
 
-A pop whose time was over before it arrived takes no messages: nobody waits for them any more. A peer whose
+A pop whose time was over before it arrived takes no messages: its client waits no longer. A peer whose
 clock is behind looks as late as that with every pop, and would never get a message. But such a peer is late
 by the same time again and again, while pops that were held up somewhere arrive at once, and are late by
 different times.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from orbitmq.handling.call import Peer
 
 LATE_MS = 500
-"""A pop whose time ran out so long ago is not looked at: nobody waits for it any more."""
+"""A pop whose time ran out so long ago is not looked at: its client waits no longer."""
 SAME_MS = 250
 """Two pops are late by the same time if these differ by so much at most."""
 

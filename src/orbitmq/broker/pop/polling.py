@@ -118,7 +118,7 @@ class HeldCalls:
             if watchers is None:
                 continue
             queue_offset = end_offset - 1
-            # Now and then somebody looks whatever it wants, so that offsets pass what nobody wants.
+            # Now and then somebody looks whatever it wants, so that offsets pass unwanted messages.
             is_forced = interval > 0 and queue_offset % interval == 0
             for name, group, kind in tuple(watchers):
                 if kind == _RETRY:

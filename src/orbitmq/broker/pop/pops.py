@@ -164,7 +164,7 @@ class Pops:
         return popped
 
     def _revive_queues(self) -> int:
-        """Number of revive queues to use: as the option says, but no queue that nobody reads."""
+        """Number of revive queues to use: as the option says, but none without a reader."""
         topic = self._topics.get(self._points.topic)
         wanted = self._settings.revive_queue_num
         return wanted if topic is None else max(1, min(wanted, topic.read_queue_nums))
@@ -306,7 +306,7 @@ class Pops:
             )
             stored = self._points.add(point, popped.revive_queue_id, result.next_offset, now)
             if stored.status is not PutStatus.PUT_OK:
-                # Messages without a check point may not leave: nobody would bring them back.
+                # Messages without a check point may not leave: they would not come back.
                 popped.rest += len(offsets)
                 return
             popped.end_offset = max(popped.end_offset, stored.end_offset)
@@ -337,7 +337,7 @@ class Pops:
                 try:
                     popped.records.append(as_original(view[start:end], wish.topic, handle))
                 except NoRoom:
-                    # Without a handle nobody could acknowledge it: revival makes it a dead letter.
+                    # Without a handle no client could acknowledge it: revival makes it a dead letter.
                     popped.count -= 1
 
     def _begin(self, topic: str, group: str, queue_id: int, init_mode: int, now: int) -> int:

@@ -140,7 +140,7 @@ class Reviver:
         self.deletions: Deletions | None = None
 
     def forget(self) -> None:
-        """Forgets what it has read; it goes on from the stored offsets of the revive queues."""
+        """Forgets what it has read; it continues from the stored offsets of the revive queues."""
         self._queues.clear()
 
     def run(self, now: int, confirmed_ms: int) -> bool:

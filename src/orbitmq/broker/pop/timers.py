@@ -67,7 +67,7 @@ class TimerProgress:
         self._confirmed_ms = 0
 
     def forget(self) -> None:
-        """Begins anew, with timers that were opened anew."""
+        """Starts over, with timers that were opened again."""
         self._end = self._marked_ms = self._taken_in_ms = 0
         self._delivered_ms = self._delivered_end = self._confirmed_ms = 0
 

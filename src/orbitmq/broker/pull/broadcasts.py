@@ -2,7 +2,7 @@
 
 Members keep their offsets themselves. The members remembered here let one go on that comes through a proxy in
 place of its own connection, or the reverse; the smallest of a group's is stored under `group@broadcast`, for
-members that nobody knows (enableBroadcastOffsetStore).
+members that are unknown here (enableBroadcastOffsetStore).
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ def _forbidden(remark: str, kind: str) -> Refused:
 
 
 def _sent_to(store: MessageStore, request: AnyPull, queue_offset: int) -> GetResult:
-    """The answer to who is to go on somewhere else."""
+    """The answer to a client that is to continue elsewhere."""
     topic, queue_id = request.topic, request.queue_id
     return GetResult.without_records(
         GetStatus.OFFSET_RESET,
@@ -405,7 +405,7 @@ def _note(tables: PullTables, request: AnyPull, result: GetResult) -> None:
 
 
 def _suggested(tables: PullTables, group: SubscriptionGroupConfig, result: GetResult) -> int:
-    """Member of the broker group that the client should go on with."""
+    """Member of the broker group that the client should pull from next."""
     if not tables.settings.slave_read_enable or (tables.replication.has_master and not result.suggest_slave):
         return 0
     return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
@@ -481,7 +481,7 @@ class PullFastPath:
         return CachedPullPlan(request, group, topic, wanted, cursor, into, self.changes())
 
     def suggested(self, group: SubscriptionGroupConfig, result: GetResult) -> int:
-        """Member of the broker group that the client should go on with."""
+        """Member of the broker group that the client should pull from next."""
         return _suggested(self._tables, group, result)
 
     def hold(

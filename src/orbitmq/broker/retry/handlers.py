@@ -90,7 +90,7 @@ def _store_again(
     conditions: list[Condition] = []
     waits = tables.promise.waits
     if waits:
-        # The consumer goes on behind it: a power cut must not take the only promise that it comes again.
+        # The consumer continues behind it: a power cut must not take the only promise that it comes again.
         conditions.append(Durable(appended.end_offset))
     if dirty:
         conditions.append(Saved(tables.topics.NAME))

@@ -17,7 +17,7 @@ from orbitmq.broker.role.state import RoleState
 
 
 class ActingStep(Enum):
-    """What the server does next."""
+    """The server's next step."""
 
     ACT = "act"
     """Stand in: clients may read, lock and commit here."""

@@ -80,7 +80,7 @@ class Epochs:
     def at(self, physical_offset: int) -> tuple[Epoch, int | None]:
         """The epoch of the bytes at an offset, and where it ends; None for the newest one.
 
-        What lies before the first epoch counts to it: the log of a broker that had a fixed role before.
+        Bytes before the first epoch count to it: the log of a broker that had a fixed role before.
         Raises BadEpochs without any epoch.
         """
         entries = self.entries

@@ -6,7 +6,7 @@ Steps follow from what is known, not from the order in which it came: one that h
 the controller was asked again.
 
 A master that hears no controller may continue blind: without a lease it acknowledges what all hold who may be
-elected, for whoever is elected had it before its own epoch began. Whatever contradicts that ends it at once.
+elected, for whoever is elected had it before its own epoch began. A contradiction ends it at once.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class RoleMachine:
         """Physical offset at which the log is still to end: what is behind it is none of the group's."""
         self._last_mastership = 0
         """The last epoch in which this process was master; 0 for none, and once an election was asked for
-        instead of going on in it."""
+        instead of continuing in it."""
         self._elects_only_in_sync = False
         """The last answer of a controller said so."""
         self._was_contradicted = False

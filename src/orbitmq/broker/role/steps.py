@@ -23,7 +23,7 @@ class ChangeStep(Enum):
     """Calls that wait for what only a master does are answered; readers see no more than is confirmed."""
     STOP_TASKS = auto()
     STORE_MEMORY = auto()
-    """What a master has in memory alone goes into its log."""
+    """State that a master has in memory alone goes into its log."""
     LEVEL_SLAVES = auto()
     """Slaves that are in sync get the end of the log."""
     STOP_SOCKETS = auto()

@@ -263,7 +263,7 @@ def _queue_of_priority(tables: SendTables, name: str, properties: dict[str, str]
 
 
 def _check_half(tables: SendTables, properties: dict[str, str]) -> None:
-    """Raises Refused for a half message that the broker does not take, or that nobody could publish."""
+    """Raises Refused for a half message that the broker does not take, or that could not be published."""
     if tables.settings.reject_transaction_message:
         raise Refused(
             ResponseCode.NO_PERMISSION,

@@ -76,7 +76,7 @@ class SendTables:
 
 
 def fixed_parts(tables: SendTables) -> Fixed:
-    """Values that are the same for every message, made anew when the options behind them have changed."""
+    """Values that are the same for every message, made again when the options behind them have changed."""
     settings = tables.settings
     fixed = tables.fixed
     if fixed is None or fixed.region_id != settings.region_id or fixed.trace_on != settings.trace_on:

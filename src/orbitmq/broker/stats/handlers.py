@@ -131,7 +131,7 @@ def _add_queues(
 ) -> None:
     """Adds the rows of a topic's queues, for `_store_times` to complete."""
     topic, store = config.topic_name, tables.store
-    # Who puts the stretches of a static topic together has to know on which of them a group has no offset.
+    # To put the stretches of a static topic together takes knowing which of them have no offset of the group.
     without = -1 if topic in tables.topics.static.by_topic and not remembered_pull else 0
     for queue_id in range(config.read_queue_nums):
         offset = max(without, tables.offsets.get(group, topic, queue_id))

@@ -4,10 +4,10 @@ Every transactionCheckInterval a round goes over the half messages that were the
 first. The rules, in this order, for one that is open:
 
 - its topic was deleted since: dropped;
-- asked transactionCheckMax times, or older than fileReservedTime: given up, nobody is asked again;
+- asked transactionCheckMax times, or older than fileReservedTime: given up, its producer is not asked again;
 - of a time to come, by the broker's clock too: that clock was set back, and its producer is asked, as by
-  Apache's broker; otherwise nobody would be for as long as the clock repeats;
-- it has an immunity time of its own that is not over: it is copied, nobody is asked;
+  Apache's broker; otherwise it would not be asked for as long as the clock repeats;
+- it has an immunity time of its own that is not over: it is copied, its producer is not asked;
 - younger than transactionTimeOut: the round is over;
 - else it is copied with its count of checks raised, and a live producer of its group is asked about the
   copy. The count rises where there is none, too.
@@ -52,7 +52,7 @@ class Verdict(Enum):
     GIVE_UP = auto()
     END_ROUND = auto()
     KEEP = auto()
-    """Copied, but nobody is asked."""
+    """Copied, but its producer is not asked."""
     ASK = auto()
 
 
@@ -89,7 +89,7 @@ class CheckBack:
         self.keeps_up: Callable[[int], bool] = lambda connection_id: True
         self.may_see: Callable[[Client, str], bool] = lambda client, topic: True
         self.is_held = False
-        """Nobody is asked yet: a slave may have acted for this broker and is asked first."""
+        """No producer is asked yet: a slave may have acted for this broker and is asked first."""
         self._round: _Round | None = None
         self._turns: dict[str, int] = {}
         self._questions: deque[int] = deque()
@@ -106,7 +106,7 @@ class CheckBack:
         self._began = now
 
     def tick(self, now: int) -> bool:
-        """Goes on with the round, or begins one when it is time. True if there is more to do at once."""
+        """Continues the round, or begins one when it is time. True if there is more to do at once."""
         if self.is_held:
             return False
         transactions = self._transactions

@@ -76,7 +76,7 @@ def decisions_first(commands: list[Command]) -> list[Command]:
     """Requests of one read, decisions before the half messages that came right before them.
 
     Producers that decide and send on in turn are then answered by one append for all decisions and one for
-    all half messages. It changes nothing for anybody: nobody is shown a half message, and no decision can be
+    all half messages. It changes nothing for clients: none is shown a half message, and no decision can be
     about one that has no answer yet.
     """
     arranged: list[Command] = []

@@ -30,7 +30,7 @@ class TransactionFigures:
 
     def __init__(self, now: int) -> None:
         self.open: dict[tuple[str, str], int] = {}
-        """Half messages nobody has decided about, by topic and producer group; none is no entry."""
+        """Undecided half messages, by topic and producer group; none is no entry."""
         self.committed: Counter[str] = Counter()
         """Commits by topic."""
         self.rolled_back: Counter[str] = Counter()
@@ -48,7 +48,7 @@ class TransactionFigures:
 
     @property
     def open_count(self) -> int:
-        """All half messages nobody has decided about."""
+        """All undecided half messages."""
         return sum(self.open.values())
 
     def open_by_topic(self) -> dict[str, int]:

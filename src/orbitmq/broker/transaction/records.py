@@ -139,7 +139,7 @@ class Half:
         return self.unique_id, self.record.born_timestamp
 
     def immunity_ms(self, timeout_ms: int) -> int | None:
-        """For how long after its birth nobody is asked about it, if it says so itself.
+        """Time after its birth in which its producer is not asked, if it says so itself.
 
         A value that is no number, or below 0, is the broker's own `timeout_ms`.
         """
@@ -217,7 +217,7 @@ def given_up(half: Half, store_host: bytes) -> PendingMessage:
 
 
 def resumed(record: StoredMessage, store_host: bytes) -> PendingMessage | None:
-    """A message of TRANS_CHECK_MAX_TIME_TOPIC as a half message that nobody was asked about yet.
+    """A message of TRANS_CHECK_MAX_TIME_TOPIC as a half message whose producer was not asked yet.
 
     None if the record does not say where it belongs.
     """
@@ -278,7 +278,7 @@ def _op_record(body: bytes, host: bytes, now: int) -> PendingMessage:
 
 
 def op_offsets(body: bytes) -> list[int]:
-    """The half messages that an op record names; what is no number in it is nobody's."""
+    """The half messages that an op record names; text that is no number names none."""
     return [int(part) for part in bytes(body).split(SEPARATOR) if part.isdigit()]
 
 

@@ -151,7 +151,7 @@ class TransactionLoading:
             yield from self._pause()
             record = self._store.record_at(physical_offset)
             if record is None:
-                # The rest of a segment is blank (or damaged): records go on in the next one.
+                # The rest of a segment is blank (or damaged): records continue in the next one.
                 physical_offset += segment_bytes - physical_offset % segment_bytes
                 continue
             _note_published(record, published)

@@ -123,7 +123,7 @@ class Assignment:
             self._compare_filters(topic, members.filters_of_members or [])
             me = session.instance.client_id
             if not clients or me not in clients:
-                return False  # nobody can say who shares: nothing changes in this pass
+                return False  # the members are unknown: nothing changes in this pass
             mine = share_of(session.options.strategy, route.subscribe_queues, clients, me)
         now = now_ms()
         lost = [
@@ -163,7 +163,7 @@ class Assignment:
             try:
                 return (await instance.call(address, GetConsumerListByGroup(self._session.group))).body
             except PeerFailed:
-                return GetConsumerListByGroupResponseBody()  # nobody is known there, nor are we
+                return GetConsumerListByGroupResponseBody()  # no member is known there, nor are we
             except OrbitError as failed:
                 error = failed
         if error is not None:
@@ -298,14 +298,14 @@ class Assignment:
         await self._session.offsets.commit(self.queues, confirmed=confirmed)
 
     async def seek(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Goes on at other offsets, at once. Raises SeekFailed where a broker does not confirm them."""
+        """Continues at other offsets, at once. Raises SeekFailed where a broker does not confirm them."""
         for topic in sorted({queue.topic for queue in offsets}):
             await self.reset(topic, dict(offsets), 0, confirmed=True)
 
     async def reset(
         self, topic: str, offsets: dict[MessageQueue, int], wait_seconds: float, *, confirmed: bool = False
     ) -> None:
-        """Goes on at other offsets: queues are given up, handlers have a while to end, offsets are set."""
+        """Continues at other offsets: queues are given up, handlers have a while to end, offsets are set."""
         async with self._turn:
             mine = [queue for queue in self._pulls if queue.topic == topic and queue in offsets]
             if not mine:
@@ -345,7 +345,7 @@ def filters_of(topic: str) -> str:
 
 
 def offsets_of(topic: str) -> str:
-    """Name of the failure where nobody says where to begin."""
+    """Name of the failure to find out where to begin."""
     return f"offsets of {topic}"
 
 

@@ -15,7 +15,7 @@ class Closers:
         self._joined = asyncio.Event()
 
     def add(self, task: asyncio.Task[Any] | None) -> None:
-        """Notes a task that goes on only when closing is over."""
+        """Notes a task that continues only when closing is over."""
         if task is not None:
             self._tasks.add(task)
             self._joined.set()

@@ -174,15 +174,15 @@ class PushConsumer(SubscribesFunctions, GroupMember, ConsumerOptions):
         self._set_paused(self._paused or not queues)
 
     def resume(self, *queues: MessageQueue) -> None:
-        """Goes on after `pause`: with `queues` with these, else with everything."""
+        """Continues after `pause`: with `queues` with these, else with everything."""
         self._paused_queues.difference_update(queues or list(self._paused_queues))
         self._set_paused(self._paused and bool(queues))
 
     async def seek(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Goes on at other queue offsets, for the whole group: back to see messages again, or past them.
+        """Continues at other queue offsets, for the whole group: back to see messages again, or past them.
 
         `offsets` are for queues that are this member's (`queues`). Messages held of them are dropped;
-        handlers that run go on, but what they handle does not count. An offset outside of a queue leads to
+        handlers that run may end, but what they handle does not count. An offset outside of a queue leads to
         its end.
 
         Raises InvalidArgument for queues that are not this member's, SeekFailed and what a call can end with
@@ -339,7 +339,7 @@ class PushConsumer(SubscribesFunctions, GroupMember, ConsumerOptions):
     async def reply(self, message: ReceivedMessage, reply: Reply) -> None:
         """Answers a message from `async for` that was sent as a request. It is not done by that: see `ack`.
 
-        Raises IllegalMessage where nobody waits for a reply, BrokerRefused where whoever asked has gone.
+        Raises IllegalMessage for a message without a waiting sender, BrokerRefused if that one has gone.
         """
         await send_reply(self._running(), message, reply)
 

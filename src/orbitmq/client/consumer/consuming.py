@@ -396,7 +396,7 @@ class ConcurrentConsumption:
                 ready.put(taken)  # for those that begin again, unless this is the end
                 raise
             except Exception as error:
-                # A fault of this library's own: the message stays unfinished, the worker goes on.
+                # A fault of this library's own: the message stays unfinished, the worker continues.
                 first = taken if isinstance(taken, tuple) else taken[0]
                 self._session.instance.report(f"handling of {first[1]!r}", error, lasting=False)
             if self._by_key is not None:
@@ -437,7 +437,7 @@ class ConcurrentConsumption:
         subscription = self._session.subscription_of(ours[0][1].wire_topic)
         if subscription is None or subscription.handler is None:
             return
-        # The topic may have been subscribed to anew meanwhile, by a handler that takes fewer at a time.
+        # The topic may have been subscribed to again meanwhile, by a handler that takes fewer at a time.
         for part in parts(ours, subscription.max_messages or 1):
             if subscription.manual_ack:
                 for held, message in part:
@@ -464,7 +464,7 @@ class ConcurrentConsumption:
         if isinstance(outcome, HoldBack) and held.holds(message):
             self._hand_out_after(outcome.pause_ms / 1000, held, message)
             return
-        # Of broadcast messages every member has its own copy: there is nobody to hand them out again.
+        # Of broadcast messages every member has its own copy: no broker hands them out again.
         if (
             outcome is not None
             and held.holds(message)

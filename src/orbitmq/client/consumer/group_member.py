@@ -55,13 +55,13 @@ class GroupMember(ClientOptions):
         self._cut_short = False
         self._closed = asyncio.Event()
 
-    # What a kind of consumer adds.
+    # Parts of each kind of consumer.
 
     def _new_session(self, instance: ClientInstance) -> ConsumerContext:
         raise NotImplementedError
 
     async def _prepare(self, session: ConsumerContext, handling: Handling) -> None:
-        """Asks brokers for what has to be there before the start. What it raises ends the start."""
+        """Asks brokers for what has to be there before the start. An error ends the start."""
 
     async def _begin(self, session: ConsumerContext, handling: Handling) -> None:
         """Begins to consume."""
@@ -125,7 +125,7 @@ class GroupMember(ClientOptions):
         """Leaves the group: no message is handed out any more, those being handled are waited for.
 
         Handlers that have not ended after `timeout_ms` (`close_timeout_ms`) are cancelled; plain functions
-        go on in their threads, but what they handle counts as not handled, and comes again. Then brokers are
+        end in their threads, but what they handle counts as not handled, and comes again. Then brokers are
         told what was done, and every connection is closed. Nothing connects afterwards. May be called more
         than once.
         """

@@ -1,7 +1,7 @@
 """Progress of a broadcasting consumer: kept in a file of this machine, for every member has its own way.
 
 The file is the one of Apache's Java client, `<folder>/<client id>/<group>/offsets.json`, with the version
-before it beside it as `.bak`: a Java client of that id goes on where this one has ended, and the reverse.
+before it beside it as `.bak`: a Java client of that id continues where this one has ended, and the reverse.
 It is written in the steps of a broker's tables, but with what every system has: these go through a disk that
 knows Linux, and that tests put one of their own in the place of.
 """
@@ -73,7 +73,7 @@ def read_offsets(path: Path) -> dict[MessageQueue, int]:
     """The offsets of a file, of its `.bak` where it is missing or torn; none where there is neither.
 
     Raises OffsetsUnreadable where there are files and none can be used: to begin elsewhere would pass over
-    messages, and nobody would notice.
+    messages without notice.
     """
     return _find(path)[0]
 

@@ -74,7 +74,7 @@ class QueueProgress:
             self.offset = offset
 
     async def carry(self, pull: Coroutine[Any, Any, ReplyT]) -> ReplyT:
-        """The reply to a pull that carries the offset. The pull goes on if its caller is cancelled."""
+        """The reply to a pull that carries the offset. The pull continues if its caller is cancelled."""
         self._carrying = asyncio.ensure_future(pull)
         return await asyncio.shield(self._carrying)
 

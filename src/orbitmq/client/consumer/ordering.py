@@ -42,7 +42,7 @@ class QueueLocks:
     def __init__(self, session: ConsumerContext) -> None:
         self._session = session
         self._asked: set[MessageQueue] = set()
-        """Queues whose locks are ours, or may be: nobody waited for the answer."""
+        """Queues whose locks are ours, or may be: the answer was not waited for."""
         self._closed = False
 
     async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
@@ -219,7 +219,7 @@ class LockedConsumption(ABC):
         subscription = session.subscription_of(messages[0].wire_topic)
         if subscription is None or subscription.handler is None:
             return WAIT_FOR_LOCK_SECONDS
-        # The topic may have been subscribed to anew meanwhile, by a handler that takes fewer at a time.
+        # The topic may have been subscribed to again meanwhile, by a handler that takes fewer at a time.
         messages = messages[: subscription.max_messages or 1]
         outcomes = await self._handling.handle(subscription, messages)
         pauses = [

@@ -49,7 +49,7 @@ class ProcessQueue:
         return len(self._messages)
 
     def holds(self, message: ReceivedMessage) -> bool:
-        """True while this very message, and not one that came anew at its offset, is held."""
+        """True while this very message, and not another one at its offset, is held."""
         return self._messages.get(message.queue_offset) is message
 
     @property

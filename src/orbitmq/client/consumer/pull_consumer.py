@@ -31,7 +31,7 @@ from orbitmq.protocol.requests.pull import MAY_BE_HELD, SUBSCRIPTION_IN_REQUEST,
 
 
 class Pulled(list[ReceivedMessage]):
-    """The messages of one answer, none where there is nothing; and where to go on."""
+    """The messages of one answer, none where there is nothing; and where to continue."""
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ class Kept:
 
     def _again(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._is_over and not asyncio.all_tasks(loop):
-            loop.call_later(AGAIN_SECONDS, self._again, loop)  # nobody is left who waits for anything
+            loop.call_later(AGAIN_SECONDS, self._again, loop)  # no caller is left who waits for anything
             return
         self._tasks.resumed()
         if not self._is_over:
@@ -73,8 +73,8 @@ class Kept:
 class Tasks:
     """Background tasks.
 
-    `on_error(name, error, lasting)` gets every exception that nobody else sees; it is lasting where the
-    task goes on, and `on_recovered(name)` is then called once a round has succeeded again.
+    `on_error(name, error, lasting)` gets every exception that would be lost; it is lasting where the
+    task continues, and `on_recovered(name)` is then called once a round has succeeded again.
     """
 
     def __init__(

@@ -71,7 +71,7 @@ def _in_thread(function: Callable[[A], R], argument: A) -> R:
 
 
 def waiting_task() -> asyncio.Task[Any] | None:
-    """The task that cannot go on before this call returns.
+    """The task that cannot continue before this call returns.
 
     For a call that comes from a thread of `call` that is the task behind it, which waits for the thread.
     """

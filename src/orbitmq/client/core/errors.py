@@ -100,7 +100,7 @@ class SendFailed(ClientError):
 
 
 class RequestTimeout(ClientError):
-    """A request was sent and nobody replied in time; it may still be handled."""
+    """A request was sent, and no reply came in time; it may still be handled."""
 
     code = 10006
 
@@ -142,7 +142,7 @@ class LiteQuotaExceeded(ClientError):
 
 
 class SeekFailed(ClientError):
-    """A queue could not be moved to another offset: it goes on where the broker has it."""
+    """A queue could not be moved to another offset: it continues where the broker has it."""
 
 
 class PermanentFailure(ClientError):

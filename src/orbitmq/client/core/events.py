@@ -16,7 +16,7 @@ class ClientEventKind(Enum):
     RECONNECTED = "reconnected"
     """It is open again."""
     UNANSWERED = "unanswered"
-    """Nobody answers: no name server, or no broker that takes a message; `error` says what was tried."""
+    """No answer: no name server, or no broker that takes a message; `error` says what was tried."""
     ANSWERED = "answered"
     """Somebody answers again."""
 

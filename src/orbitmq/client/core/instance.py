@@ -37,7 +37,7 @@ ReplyT = TypeVar("ReplyT", bound=Reply)
 
 IDLE_CHECK_MS = 10_000
 NOBODY = "delivery"
-"""Name in `errors` of the failure that nobody answers."""
+"""Name in `errors` of the failure that no peer answers."""
 HANDLER, CHECK, CALLBACK = "handler of ", "check of ", "rebalance callback"
 """Beginnings of the subjects of what functions of the application raised: the log line names the program's
 frames, and the traceback is logged at the level DEBUG."""
@@ -132,7 +132,7 @@ class ClientInstance:
         return self._pool.call(address, request, timeout_ms or self.options.mq_client_api_timeout_ms)
 
     async def send_oneway(self, address: str, request: Request[ReplyT]) -> None:
-        """One request that nobody answers. Raises ConnectFailed, Closed."""
+        """One request without an answer. Raises ConnectFailed, Closed."""
         await self._pool.send_oneway(address, request)
 
     # Life.
@@ -321,7 +321,7 @@ class ClientInstance:
                 log.exception("on_event raised")
 
     def unanswered(self, error: Exception) -> None:
-        """Nobody answers what has to be asked."""
+        """No peer answers what has to be asked."""
         self._on_error(NOBODY, error)
         if not self._is_unanswered:
             self._is_unanswered = True
@@ -408,4 +408,4 @@ def _log_only(subject: str, error: Exception) -> None:
 
 
 def _ignore(subject: str) -> None:
-    """Nobody keeps a list of what is wrong."""
+    """Ignores failures."""

@@ -78,7 +78,7 @@ class Middleware:
     async def send(self, call: SendCall, call_next: SendNext) -> Sequence[SendResult]:
         """Send the messages of `call`, and return a result for each (for `send_oneway` none).
 
-        `call_next` goes on to the next middleware and at last to the broker; without it nothing is sent, and
+        `call_next` leads to the next middleware and at last to the broker; without it nothing is sent, and
         called twice it sends twice. It raises what the producer's method would raise. The
         producer's method (of a submitted message: its delivery) raises what this method raises.
         """
@@ -87,7 +87,7 @@ class Middleware:
     async def handle(self, call: HandlerCall, call_next: HandleNext) -> Outcome:
         """Call the handler, and return its result: None, a `Retry` or a `Reply`.
 
-        `call_next` goes on to the next middleware and at last to the handler; without it the handler does not
+        `call_next` leads to the next middleware and at last to the handler; without it the handler does not
         run. A `Retry` that the handler raised is returned, any other exception is raised, HandlerTimeout
         among them. The result or exception of this method counts as the handler's.
         """

@@ -18,7 +18,7 @@ def check_topic_to_send(topic: str) -> None:
 
 
 def check_group(group: str) -> None:
-    """Raises IllegalName for a group that no broker takes, or that is nobody's own."""
+    """Raises IllegalName for a group that no broker takes, or that is reserved."""
     names.check_group(group)
     if group in REFUSED_GROUPS:
         raise IllegalName(f"{group} is nobody's own group: choose another name")

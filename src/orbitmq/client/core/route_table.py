@@ -74,7 +74,7 @@ class RouteTable:
         return route
 
     async def not_found(self, topic: str, why: str = "the name servers do not know it") -> TopicNotFound:
-        """The error for a topic that nobody knows, with the names of topics that are like it."""
+        """The error for an unknown topic, with the names of topics that are like it."""
         near = self._near.get(topic)
         if near is None:
             near = await near_topics(self._names, topic)

@@ -112,7 +112,7 @@ class LiteConsumer(GroupMember):
     async def subscribe(self, *lite_topics: str) -> None:
         """Asks for messages of lite topics, besides those that it has; they need not exist yet.
 
-        The group goes on where it was; in a lite topic that is new to it, with the oldest message that the
+        The group continues where it was; in a lite topic that is new to it, with the oldest message that the
         broker has in memory. Members of a wildcard group get all lite topics, and subscribe to none.
 
         Raises InvalidArgument for what is no name of a lite topic, LiteQuotaExceeded above `max_lite_topics`

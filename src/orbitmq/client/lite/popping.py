@@ -1,7 +1,7 @@
 """Messages of lite topics: fetched from every broker, handled in the order of each lite topic, acknowledged.
 
 A broker gives out one batch of a lite topic at a time to a group. Until all of it is acknowledged, or visible
-again, nobody else of the group gets anything of the lite topic: it is enough to keep the last message of the
+again, no other member gets anything of the lite topic: it is enough to keep the last message of the
 batch hidden.
 """
 
@@ -38,7 +38,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 1.0
 ANSWER_MS = 10_000
 """Time for an answer beside that for which the broker may hold the request."""
 RENEWALS = 3
-"""Times that a batch is hidden anew within its invisible time."""
+"""Times that a batch is hidden again within its invisible time."""
 
 
 @dataclass(eq=False, slots=True)
@@ -314,5 +314,5 @@ class LiteConsumption:
 
 
 def _told(handle: PopHandle) -> str:
-    """What a broker is told of a handle: lite topics have a field of their own."""
+    """Fields that tell a broker of a handle: lite topics have a field of their own."""
     return replace(handle, physical_offset=-1, lite_topic="").to_text()

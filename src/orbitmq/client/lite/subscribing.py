@@ -1,4 +1,4 @@
-"""What a lite consumer tells brokers of the lite topics that it subscribes to."""
+"""Subscriptions of a lite consumer to lite topics, as it tells brokers of them."""
 
 from __future__ import annotations
 

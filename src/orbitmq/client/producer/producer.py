@@ -297,7 +297,7 @@ class Producer(ProducerOptions):
         delivery when the message is stored or has failed. Sends are repeated as those of `send`.
 
         Raises IllegalMessage, IllegalName, TopicNotFound, NoNameServer; NotRunning. Later failures are raised
-        where the delivery is awaited; `flush` raises the first failure that nobody awaited.
+        where the delivery is awaited; `flush` raises the first failure that was not awaited.
         """
         self._running()
         if queue is not None or sharding_key is not None:
@@ -323,7 +323,7 @@ class Producer(ProducerOptions):
     async def flush(self) -> None:
         """Returns when everything that was submitted is stored or has failed.
 
-        Raises the first failure of deliveries that nobody awaited.
+        Raises the first failure of deliveries that were not awaited.
         """
         self._running()
         await self._submitter.flush()

@@ -46,7 +46,7 @@ class Questions:
         return properties, reply
 
     def forget(self, properties: dict[str, str]) -> None:
-        """Nobody waits for the reply any more."""
+        """The reply is no longer waited for."""
         self._waiting.pop(properties[CORRELATION_ID], None)
 
     def close(self) -> None:

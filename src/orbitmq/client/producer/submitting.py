@@ -1,4 +1,4 @@
-"""Sends that nobody waits for one by one: messages gather in senders and go in batches, each with a result.
+"""Sends that are not awaited one by one: messages gather in senders and go in batches, each with a result.
 
 A sender has one batch under way, so batches grow with the load and are small where there is none. Messages
 with a sharding key have their queue's sender, where they keep their order; the others are spread over as many
@@ -26,7 +26,7 @@ from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.requests.send import SendReply
 
 MAX_UNSEEN = 1000
-"""Failed deliveries that nobody awaited, kept for `flush`; of more than that only the first are."""
+"""Failed deliveries that were not awaited, kept for `flush`; of more than that only the first are."""
 
 Traced: TypeAlias = Callable[[list[Message], list[SendResult], int, SendReply], None]
 SendOn: TypeAlias = Callable[[list[Message]], Awaitable[list[SendResult]]]
@@ -165,7 +165,7 @@ class Submitter:
         return delivery
 
     async def flush(self) -> None:
-        """Returns when nothing is under way. Raises the first failure of deliveries that nobody awaited."""
+        """Returns when nothing is under way. Raises the first failure of deliveries that were not awaited."""
         await self.emptied()
         unseen = [delivery for delivery in self._unseen if delivery.is_unseen]
         self._unseen.clear()

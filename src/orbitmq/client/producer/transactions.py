@@ -1,6 +1,6 @@
 """Messages that are published only if something else succeeds, such as a database transaction.
 
-The message is sent first, as a half message that nobody sees. Then the local transaction runs, and its
+The message is sent first, as a half message that no consumer sees. Then the local transaction runs, and its
 outcome is sent to the broker. If the broker hears nothing, it asks: any producer of the group has to be
 able to say what became of a message.
 """

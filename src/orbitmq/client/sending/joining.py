@@ -123,7 +123,7 @@ class Joiner:
                     results = batch_results(reply, chosen, joined.ids)
                     for future, result in zip(joined.futures, results, strict=True):
                         if not future.done():
-                            # A send by itself is answered so, and nobody is to see a difference.
+                            # A send by itself is answered so, and the two shall look alike.
                             result.transaction_id = result.message_id
                             future.set_result(result)
                     return

@@ -216,7 +216,7 @@ async def try_redrive(call: Call[None, RedriveRequest]) -> RedrivePreview:
 
 @endpoint("POST", "/api/clusters/{cluster}/dead-letters/{group}/redrive", Role.OPERATOR)
 async def redrive_letters(call: Call[None, RedriveRequest]) -> Run:
-    """Send dead letters again, once each. It goes on when the console was stopped or killed."""
+    """Send dead letters again, once each. It continues after the console was stopped or killed."""
     redrives, cluster, group = call.console.redrives, call.cluster.name, call.path["group"]
     call.after = _noted(call.body)
     asked = call.body.asked()

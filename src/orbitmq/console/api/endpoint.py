@@ -53,7 +53,7 @@ class Identity:
     address: str
     csrf_token: str
     session: str | None = None
-    """The token of the session; None where nobody has to log in."""
+    """The token of the session; None where no login is needed."""
     reads_bodies: bool = True
 
 

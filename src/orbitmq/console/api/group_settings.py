@@ -40,7 +40,7 @@ class GroupChange(GroupSettings, rename="camel", forbid_unknown_fields=True):
 
 
 class QueueOffset(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """The place at which a group goes on in one queue."""
+    """The place at which a group continues in one queue."""
 
     topic: str
     broker: str
@@ -86,7 +86,7 @@ async def delete_group(call: Call[None, Deletion]) -> ChangedOn:
 
 @endpoint("PUT", "/api/clusters/{cluster}/groups/{group}/offset", Role.OPERATOR)
 async def set_group_offset(call: Call[None, QueueOffset]) -> QueueOffset:
-    """Set where a group goes on in one queue."""
+    """Set where a group continues in one queue."""
     admin, group, body = call.cluster.admin, call.path["group"], call.body
     queue = MessageQueue(body.topic, body.broker, body.queue_id)
     progress = (await group_progress(admin, group, body.topic)).queues.get(queue)

@@ -221,7 +221,7 @@ async def get_reset_preview(call: Call[ResetQuery, None]) -> ResetEffect:
 
 @endpoint("POST", "/api/clusters/{cluster}/groups/{group}/reset", Role.OPERATOR)
 async def reset_group(call: Call[None, Reset]) -> ResetEffect:
-    """Set where a group goes on in a topic; `latest` skips what waits."""
+    """Set where a group continues in a topic; `latest` skips what waits."""
     admin, group, body = call.cluster.admin, call.path["group"], call.body
     before = {
         queue: one.consumer_offset

@@ -19,7 +19,7 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 
 Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Place = tuple[str, Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)], Offset]
-"""Broker, queue, and the offset before which a page goes on."""
+"""Broker, queue, and the offset before which the next page begins."""
 
 
 class NewestQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):

@@ -67,7 +67,7 @@ class ScheduledMessages(msgspec.Struct, rename="camel"):
 
     messages: list[ScheduledMessage]
     cursor: str
-    """Place to go on at; empty at the end."""
+    """Place to continue at; empty at the end."""
 
 
 class Named(msgspec.Struct, rename="camel", forbid_unknown_fields=True):

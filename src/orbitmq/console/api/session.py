@@ -33,7 +33,7 @@ class SessionState(msgspec.Struct, rename="camel"):
     reads_bodies: bool = False
     """The user may read bodies of messages."""
     masked_fields: list[str] = []
-    """Names of fields whose values nobody may read."""
+    """Names of fields whose values are hidden."""
 
 
 class Login(msgspec.Struct, rename="camel"):

@@ -24,7 +24,7 @@ class LoginLimit:
         return max(0.0, last + pause - now)
 
     def failed(self, subject: str, now: float) -> None:
-        """Counts a failure; one long after the last begins anew."""
+        """Counts a failure; one long after the last starts over."""
         count, last = self._failures.pop(subject, (0, now))
         self._failures[subject] = (1 if now - last > 2 * LONGEST_SECONDS else count + 1, now)
         while len(self._failures) > MAX_REMEMBERED:

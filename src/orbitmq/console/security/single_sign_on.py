@@ -26,7 +26,7 @@ MAX_PENDING = 1000
 PENDING_SECONDS = 600
 METADATA_SECONDS = 3600
 NEW_KEYS_SECONDS = 5
-"""A token by an unknown key has the keys asked for anew, once in so many seconds at most."""
+"""A token by an unknown key has the keys asked for again, once in so many seconds at most."""
 TIMEOUT_SECONDS = 10
 LEEWAY_SECONDS = 60
 """Clocks of the provider and of this machine may differ by so much."""
@@ -177,7 +177,7 @@ class SingleSignOn:
     async def finish(self, parameters: Mapping[str, str], state: str) -> SignedOn:
         """The user of the provider's answer. `state` is that of the cookie. Raises SignOnFailed."""
         given = parameters.get("state", "")
-        # The cookie ties the answer to the browser that asked: nobody is logged in by somebody else's link.
+        # The cookie ties the answer to the browser that asked: no user is logged in by another one's link.
         own = bool(given) and secrets.compare_digest(given.encode(), state.encode())
         pending = self._pending.pop(given, None) if own else None
         if pending is None or time.monotonic() - pending.began > PENDING_SECONDS:

@@ -232,7 +232,7 @@ class Api:
     async def _listed(
         self, wanted: Filter, limit: int, cursor: str = "", steps: int | None = None
     ) -> tuple[Listed, str]:
-        """Messages of a filter, and the cursor of those that follow. Deliveries go on between its steps."""
+        """Messages of a filter, and the cursor of those that follow. Deliveries run between its steps."""
         found: Listed = []
         while True:
             store = self._engine.store

@@ -44,7 +44,7 @@ class Page:
 
     messages: list[tuple[bytes, Pending]]
     cursor: str
-    """Place to go on at; empty at the end."""
+    """Place to continue at; empty at the end."""
 
 
 def cluster_of(store: DelayStore, pending: Pending) -> str:

@@ -19,7 +19,7 @@ MIN_SECOND = 1_000_000_000
 MAX_DAYS = 62
 MIN_INTERVAL, MIN_BASE = 3, 2
 KEPT_SECONDS = 172_800
-"""Expiry of a plain delayed message after its time. Ids carry it, and nobody looks at it."""
+"""Expiry of a plain delayed message after its time. Ids carry it, without an effect."""
 _ID = re.compile(
     r"\d{10}-\d-\d{10}-\d+-\d+-\d+-\d+-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII
 )

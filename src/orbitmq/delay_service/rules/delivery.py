@@ -139,7 +139,7 @@ class Delivery:
                     last_taken = max(last_taken, found.key)
         for one in batch:
             one.may_be_stored = one.key <= lane.may_be_sent
-        # What is on its way stays claimed, and what may have been sent before the start.
+        # Messages on their way stay claimed, and so do those that may have been sent before the start.
         claim = max(last_taken, lane.may_be_sent, *lane.on_the_way)
         if last_taken > lane.may_be_sent:
             lane.may_be_sent = b""
@@ -172,7 +172,7 @@ class Delivery:
             or repeat.catch_up == "all"
             or key <= self._lanes.get(keys.lane_of(key)).may_be_sent
         ):
-            return Outgoing(key, pending)  # What may have been sent is sent again as it was.
+            return Outgoing(key, pending)  # A message that may have been sent is sent again as it was.
         time = Time(pending.due, pending.occurrence)
         now_due = caught_up(repeat, time, now)
         if now_due is None:
@@ -287,7 +287,7 @@ class Delivery:
             self._store.write(changes)
         self._pace(lane, results, now)
         if not any(one.may_be_stored for one in again):
-            # Nobody has them: they wait in the store, where they can be moved and cancelled.
+            # They were not sent: they wait in the store, where they can be moved and cancelled.
             settled += [(one, Sent(Result.NOT_SENT)) for one in again]
             again = []
         return again, settled
@@ -373,7 +373,7 @@ class Delivery:
         return keys.due_of(lane.head) <= now
 
     def release(self, lane: Lane, batch: Sequence[Outgoing]) -> None:
-        """Nobody has these messages: they wait in the store, where they can be moved and cancelled."""
+        """These messages were not sent: they wait in the store, where they can be moved and cancelled."""
         left = [one.key for one in batch]
         lane.on_the_way.difference_update(left)
         self.put_back(lane, left)
@@ -462,7 +462,7 @@ class Delivery:
         added: list[bytes],
         now: int,
     ) -> None:
-        """A message becomes a dead letter; a repetition goes on. A reply that nobody takes is lost."""
+        """A message becomes a dead letter; a repetition continues. A reply that is not taken is lost."""
         if one.kind != Kind.MESSAGE:
             changes.remove(one.key)
             return

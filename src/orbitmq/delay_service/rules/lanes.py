@@ -30,7 +30,7 @@ class Lane:
     on_the_way: set[bytes] = field(default_factory=set)
     """Keys that are being sent, or may have been."""
     unsent: set[bytes] = field(default_factory=set)
-    """Keys on the way that nobody sends at present: a new holder sends them again."""
+    """Keys on the way that are not being sent: a new holder sends them again."""
     may_be_sent: bytes = b""
     """Keys up to this one may have been sent before the start."""
     busy: bool = False

@@ -75,7 +75,7 @@ _decode: Callable[[bytes], Record] = msgspec.msgpack.Decoder(Record).decode
 
 
 class Sharing:
-    """Applies records. `secret` is known to all instances and to nobody else."""
+    """Applies records. `secret` is known to the instances alone."""
 
     def __init__(self, store: DelayStore, lanes: Lanes, delivery: Delivery) -> None:
         self.secret = b""
@@ -272,7 +272,7 @@ class Holder:
         return min((one for one in self.begun if one.startswith(topic)), default="")
 
     def take(self, lane: Lane, now: int, most: int | None = None) -> Batch | None:
-        """What is to be sent next to a target; None if there is nothing at present. The lane is then busy."""
+        """The next messages for a target; None if there is nothing at present. The lane is then busy."""
         if lane.unsent:
             batch = self._unsent(lane)
             if batch is not None:

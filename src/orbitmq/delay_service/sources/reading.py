@@ -27,7 +27,7 @@ class Taker(Protocol):
 
 @dataclass(slots=True)
 class SourceState:
-    """How far a source has been read."""
+    """The place up to which a source was read."""
 
     name: str
     problem: str = "not connected yet"

@@ -125,7 +125,7 @@ class SourceWriter:
         if starting is None:
             starting = self._starting[at.name] = asyncio.create_task(_started(at))
         try:
-            # Those who wait for it may give up; it goes on for those who come next.
+            # Callers that wait for it may give up; it continues for later ones.
             return await asyncio.shield(starting)
         except BaseException:
             if starting.done() and self._starting.get(at.name) is starting:

@@ -238,7 +238,7 @@ class DelayStore:
                 self._db.cancel_all_background(False)
                 time.sleep(0.01)
             except Exception as error:
-                # It is closed. What its memory tables hold is in the WAL, which the next start reads.
+                # It is closed. The content of its memory tables is in the WAL, which the next start reads.
                 if "Shutdown in progress" not in str(error):
                     raise StoreFull(f"{self.folder}: it ended with an error: {error}") from None
                 return

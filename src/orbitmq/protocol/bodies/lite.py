@@ -9,7 +9,7 @@ from orbitmq.protocol.schema.json_body import JsonBody, Long
 
 
 class LiteAction(Enum):
-    """What a client says of its lite topics."""
+    """A client's lite topics."""
 
     PARTIAL_ADD = "PARTIAL_ADD"
     PARTIAL_REMOVE = "PARTIAL_REMOVE"
@@ -145,7 +145,7 @@ class LiteOffsets(JsonBody):
 
 @dataclass(slots=True)
 class LiteGroupInfoBody(JsonBody):
-    """How far a group is."""
+    """Progress of a group."""
 
     group: str = ""
     parent_topic: str = ""

@@ -1,4 +1,4 @@
-"""What proxies tell each other of their clients: bodies of the messages of a topic that all of them read."""
+"""News of clients between proxies: bodies of the messages of a topic that all of them read."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class LiteAnswer:
     reply: LiteReply
     broker_name: str
     counts: Mapping[int, int]
-    """How often each record was delivered before, by its place."""
+    """Number of earlier deliveries of each record, by its place."""
 
     @classmethod
     def of(cls, reply: LiteReply, broker_name: str, records: int) -> LiteAnswer:

@@ -12,7 +12,7 @@ class Stop(IntEnum):
     END = 0
     """At the end of the range, or of what was asked for."""
     BLANK = 1
-    """At a blank record: the log goes on in the next segment."""
+    """At a blank record: the log continues in the next segment."""
     EMPTY = 2
     """At zero bytes: nothing was ever written there."""
     BAD = 3
@@ -43,7 +43,7 @@ class Located(NamedTuple):
 
     table: bytearray
     """Eight native 64-bit numbers per record, positions being bytes of the buffer: record, size, store time,
-    body, body length, topic, topic length, properties (which go on to the end of the record)."""
+    body, body length, topic, topic length, properties (up to the end of the record)."""
     position: int
     stop: Stop
     reason: str

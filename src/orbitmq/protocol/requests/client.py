@@ -51,14 +51,14 @@ class UnregisterClient(Request[Void]):
 
 @request(38, queue=RequestQueue.UNLIMITED)
 class GetConsumerListByGroup(Request[JsonReply[GetConsumerListByGroupResponseBody]]):
-    """The client ids of a group that is online; SYSTEM_ERROR if nobody is."""
+    """The client ids of a group that is online; SYSTEM_ERROR if none is."""
 
     consumer_group: str
 
 
 @request(40, to="client")
 class NotifyConsumerIdsChanged(Request[Void]):
-    """Somebody joined or left a group: share the queues anew. One-way."""
+    """A member joined or left a group: share the queues again. One-way."""
 
     consumer_group: str
 

@@ -99,7 +99,7 @@ class GetLiteClientInfo(Request[JsonReply[LiteClientInfoBody | None]]):
 
 @request(200078)
 class GetLiteGroupInfo(Request[JsonReply[LiteGroupInfoBody | None]]):
-    """How far a group is with its lite topics, or with one of them."""
+    """Progress of a group on its lite topics, or with one of them."""
 
     group: str
     lite_topic: str | None = None

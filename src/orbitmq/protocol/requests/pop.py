@@ -106,7 +106,7 @@ class ChangeMessageInvisibletime(Request[InvisibletimeReply]):
     suspend: bool | None = None
     """Of a lite topic: hide the whole batch, and do not count its next delivery."""
     renewal: bool | None = wire("orbitmqRenewal", default=None)
-    """A proxy hides the message for its client, which goes on with the handle of before."""
+    """A proxy hides the message for its client, which keeps the handle of before."""
 
 
 class NotificationReply(Reply):

@@ -11,7 +11,7 @@ SUBSCRIPTION_IN_REQUEST = 4
 
 
 class PullReply(Reply):
-    """Stored records back to back, and where to go on."""
+    """Stored records back to back, and where to continue."""
 
     suggest_which_broker_id: Long
     """0: the master; another id where a slave should be asked next."""

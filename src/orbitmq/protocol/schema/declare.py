@@ -299,7 +299,7 @@ class Request(_Record, Generic[ReplyT_co], metaclass=_RequestFamily):
 
     @classmethod
     def from_peer(cls, command: Command) -> Self:
-        """Reads a request of a peer that nobody knows: its body is not larger than those of its kind are.
+        """Reads a request of an unknown peer: its body is not larger than those of its kind are.
 
         Raises BodyTooLong, too.
         """

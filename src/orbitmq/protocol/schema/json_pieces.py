@@ -51,7 +51,7 @@ class Reader:
                 if len(piece) < size:
                     break  # the whole rest of the text: a longer piece is the same
                 continue
-            # A number at the end of a piece may go on in the next one.
+            # A number at the end of a piece may continue in the next one.
             if end < len(piece) or at + end == len(text):
                 return value, at + end
         begin = text[at]

@@ -32,7 +32,7 @@ class Member:
 
     info: operator.ClientInfo
     expressions: Mapping[str, pb.FilterExpression] = field(default_factory=dict)
-    """What it subscribes to, by topic."""
+    """Its subscriptions by topic."""
     heard_ms: int = 0
     """When it was heard last; 0 for clients that brokers know, who do not say."""
 
@@ -75,7 +75,7 @@ class Members:
     async def subscriptions(
         self, request: operator.ListSubscriptionRequest
     ) -> operator.ListSubscriptionResponse:
-        """What groups subscribe to: one row for each group and topic."""
+        """Subscriptions of groups: one row for each group and topic."""
         rows: dict[tuple[str, str], operator.SubscriptionInfo] = {}
         async for group, topic, member in self._rows(request.group.name, request.topic.name):
             row = _row(group, topic, member)
@@ -87,7 +87,7 @@ class Members:
     async def described(
         self, request: operator.DescribeSubscriptionRequest
     ) -> operator.DescribeSubscriptionResponse:
-        """What each member subscribes to."""
+        """Subscriptions of each member."""
         response = operator.DescribeSubscriptionResponse(status=OK)
         async for group, topic, member in self._rows(request.group.name, request.topic.name):
             response.client_subscription_info.add(

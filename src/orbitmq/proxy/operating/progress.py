@@ -147,7 +147,7 @@ class ProgressCalls:
     async def stats(
         self, request: operator.GetProxyRuntimeStatsRequest
     ) -> operator.GetProxyRuntimeStatsResponse:
-        """What one proxy does."""
+        """Figures of one proxy."""
         kinds = Counter("producer" if client.group is None else "consumer" for client in self._clients)
         sent, received = self._rates.per_second
         return operator.GetProxyRuntimeStatsResponse(

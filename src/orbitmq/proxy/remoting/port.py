@@ -120,7 +120,7 @@ class RemotingPort:
             self._background.start(client.pool.close(), f"end of {connection.address}")
 
     def _members_changed(self, group: str) -> None:
-        """Has the members of a group share its queues anew."""
+        """Has the members of a group share its queues again."""
         for client in self._clients.values():
             if client.groups is not None and group in client.groups.members:
                 client.connection.send(NotifyConsumerIdsChanged(group).to_command(oneway=True))
@@ -251,7 +251,7 @@ class RemotingPort:
         )
         return route_reply(route_through(route, address), command).to_command()
 
-    # What brokers ask of clients.
+    # Requests of brokers to clients.
 
     def _on_broker_requests(self, client: Connection, broker: Connection, commands: list[Command]) -> None:
         for command in commands:

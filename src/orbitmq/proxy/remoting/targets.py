@@ -35,12 +35,12 @@ TO_ONE = _LOCKS | {
     *(11, 361, 12, 33, 14, 15, 29, 30, 31, 32),  # pulls, queries, offsets
     *(200050, 200051, 200052, 200053, 200054, 200055, 200151, 400),  # pops
 }
-"""What clients ask of one broker; requests of administrators are not among them."""
+"""Requests of clients to one broker; those of administrators are not among them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request says of its broker: its name, or its topic; neither if the request says nothing."""
+    """The broker that a request is for: its name, or its topic; neither if the request says nothing."""
 
     broker_name: str | None
     topic: str | None

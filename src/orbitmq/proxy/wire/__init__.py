@@ -2,5 +2,5 @@
 
     cd src && python -m grpc_tools.protoc -I. --python_out=. --mypy_out=. orbitmq/proxy/wire/*.proto
 
-writes them anew (packages grpcio-tools and mypy-protobuf).
+writes them again (packages grpcio-tools and mypy-protobuf).
 """

@@ -439,9 +439,9 @@ class BrokerServer:
         it, and it follows no master. Sends that wait for the disk or for replicas are answered
         FLUSH_DISK_TIMEOUT or FLUSH_SLAVE_TIMEOUT, so nothing is acknowledged any more; held pulls and pops
         end as if their time were over, so clients ask again; readers see the log up to its confirm offset.
-        Then it takes up the new role. A slave follows its master, and shows readers more once that one goes
-        on where this log ends. A master works up what the log says is open (delayed messages, timers,
-        transactions, check points), and then takes slaves and messages. Name servers hear of the change.
+        Then it takes up the new role. A slave follows its master, and shows readers more once that one
+        continues this log. A master works up the log's open work (delayed messages, timers, transactions,
+        check points), and then takes slaves and messages. Name servers hear of the change.
 
         A controller calls it with the role, the id, the master's addresses and the epoch:
 

@@ -33,7 +33,7 @@ MASTER_TIMEOUT_MS = 1_000
 
 
 class RoleActions(NamedTuple):
-    """What a server does for its role."""
+    """Actions of a server for its role."""
 
     change_role: Callable[[RoleChange], Awaitable[None]]
     truncate: Callable[[int], Awaitable[int]]

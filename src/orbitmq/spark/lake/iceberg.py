@@ -314,7 +314,7 @@ def _snapshot_with_state(table: Table) -> Any:
 
 
 def _state(table: Table, location: IcebergLocation) -> LakeState:
-    """What a table holds. Raises LakeError for one that the archive has not made."""
+    """The content of a table. Raises LakeError for one that the archive has not made."""
     snapshot = _snapshot_with_state(table)
     text = table.properties.get(STATE) if snapshot is None else snapshot.summary[STATE]
     if snapshot is None and table.current_snapshot() is None and text is not None:

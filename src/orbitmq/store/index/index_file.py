@@ -125,7 +125,7 @@ class IndexFile:
     def create(
         cls, disk: Disk, path: Path, slots: int, most: int, before: IndexFile | None = None
     ) -> IndexFile:
-        """A new file; its header goes on where the one `before` it ends. Raises OSError without room."""
+        """A new file; its header continues where the one `before` it ends. Raises OSError without room."""
         file = disk.open(path, file_bytes(slots, most))
         try:
             file.reserve(0, HEADER_BYTES + SLOT_BYTES * slots + ENTRY_BYTES)
@@ -236,7 +236,7 @@ class IndexFile:
         return low
 
     def go_back_to(self, count: int) -> None:
-        """Keeps entries below `count` and makes the slots anew from them: what is behind them is of no known
+        """Keeps entries below `count` and makes the slots again from them: what is behind them is of no known
         age.
         """
         self.file.reserve(0, self._entry_position(count))

@@ -179,7 +179,7 @@ class CommitLog:
     def ensure_space(self, needed_bytes: int, wait_seconds: float = ROOM_WAIT_SECONDS) -> Segment:
         """The segment that takes so many bytes more, and a blank record's, at its write position.
 
-        Reserves blocks if they were not reserved ahead; goes on to a new segment if the present one is too
+        Reserves blocks if they were not reserved ahead; continues in a new segment if the present one is too
         full. Raises OSError if the disk has no room, DiskStalled where the thread that reserves does not get
         there in time.
         """

@@ -112,7 +112,7 @@ class Cold(NamedTuple):
 
 @dataclass(slots=True)
 class GetResult:
-    """Messages of one queue, and where to go on.
+    """Messages of one queue, and where to continue.
 
     `records` are views into the log, each one or several whole records back to back. Let go of them soon: the
     memory of a deleted segment is given back with the last view.

@@ -92,7 +92,7 @@ class Reserving:
         segment.reserve(segment.wrote + needed_bytes)
 
     def _wait(self, needed_bytes: int, wait_seconds: float) -> None:
-        """Waits for the thread once; until it comes to an end, nobody else waits."""
+        """Waits for the thread once; until it comes to an end, no other caller waits."""
         until = time.monotonic() + (0 if self._is_late else wait_seconds)
         tried = False
         while True:

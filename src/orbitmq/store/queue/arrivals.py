@@ -56,7 +56,7 @@ class Arrivals:
         self._drained_end = -1
 
     def hide_all(self) -> None:
-        """Shows nothing of what the log held at the start until it is confirmed anew: a log that another
+        """Shows nothing of what the log held at the start until it is confirmed again: a log that another
         broker's may have overtaken. Call with replicas to wait for.
         """
         self.cut_to(0)

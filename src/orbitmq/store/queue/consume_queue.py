@@ -139,7 +139,7 @@ class OpenFiles:
             file = self._disk.open(path, size)
         self._files[key] = file
         if len(self._files) > self.most:
-            # Closed when nobody reads from it any more: the reference is what keeps it open.
+            # Closed after the last read from it: the reference is what keeps it open.
             self._files.popitem(last=False)
         return file
 

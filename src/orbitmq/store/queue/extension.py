@@ -93,7 +93,7 @@ class ExtensionFiles:
         starts = self._starts(queue)
         if not starts:
             return 0
-        # Nobody points there any more, or files had another size: a new one, behind them.
+        # No unit points there any more, or files had another size: a new one, behind them.
         last = self._reading.get(queue, starts[-1])
         end = starts[-1] + (last.size if last is not None else self._file_bytes)
         return -(-end // self._file_bytes) * self._file_bytes

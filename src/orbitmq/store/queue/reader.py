@@ -74,7 +74,7 @@ class QueueReader:
         """End of the log when this process opened it."""
         self._read: deque[tuple[ConsumeQueue | None, int, int, float]] = deque(maxlen=MAX_READ_KEPT)
         """Ranges that threads have brought into memory, of a queue or else of the log, and until when that
-        counts. Nobody iterates over it: threads append, the owner takes from the other end."""
+        counts. It is never iterated over: threads append, the owner takes from the other end."""
         self._warm: deque[tuple[int, int, float]] = deque(maxlen=WARM_KEPT)
         """Ranges of the log that were brought into memory. The owner's, as the next two."""
         self._warm_units: deque[tuple[ConsumeQueue, int, int, float]] = deque(maxlen=WARM_KEPT)

@@ -95,7 +95,7 @@ class Checkpoint:
 def vouching_for(data: bytes, index_ms: int) -> bytes:
     """The content of a checkpoint, with index files on the disk up to `index_ms`.
 
-    After a crash Apache's broker throws away index files that are newer, and does not make them anew.
+    After a crash Apache's broker throws away index files that are newer, and does not make them again.
     """
     if len(data) < _FIELDS.size:
         return data

@@ -4,7 +4,7 @@ The log is the only truth. After a clean stop its end is where the files say. Af
 where the queue checkpoint says that they are on the disk, everything since is read from the log again, the
 first record that is not sound ends it, and what queues lack is put back. Without a queue checkpoint that can
 be relied on, reading begins with the segment that the checkpoint names. A queue checkpoint of another log
-shows that queues and index are not of this one, either: they are made anew.
+shows that queues and index are not of this one, either: they are made again.
 
 Before the last sync point an unsound record is no torn end but damage: it is stepped over and counted, so
 that the sound messages behind it stay.
@@ -139,7 +139,7 @@ class Recovery:
     def _check_nothing_is_missing(self) -> None:
         """Refuses a log that ends before what was on the disk: a segment was removed, or a disk is not there.
 
-        To go on would be to throw away what was acknowledged, and its queues with it.
+        To continue would be to throw away what was acknowledged, and its queues with it.
         """
         queue_checkpoint, segments = self.queue_checkpoint, self._log.segments
         end = segments[-1].end if segments else 0
@@ -312,7 +312,7 @@ class Recovery:
 
     @property
     def _synced_to(self) -> int:
-        """The log was on the disk up to here at the last checkpoint for sure; 0 if nobody knows."""
+        """The log was on the disk up to here at the last checkpoint for sure; 0 if unknown."""
         return self.queue_checkpoint.durable if self.queue_checkpoint is not None else 0
 
     def _is_cut_by_chunk(self, segment: Segment, position: int, left: int) -> bool:

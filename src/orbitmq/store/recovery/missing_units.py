@@ -51,9 +51,9 @@ class MissingUnits:
         self.gaps: set[ConsumeQueue] = set()
         """Queues in whose middle units are missing: they are read once more, from where they end."""
         self._begun_anew: dict[ConsumeQueue, tuple[int, int]] = {}
-        """Queues that have begun anew, with the end of before and the first record."""
+        """Queues that have started over, with the end of before and the first record."""
         self._goes_on: set[ConsumeQueue] = set()
-        """Queues that only a damaged queue offset had begin anew."""
+        """Queues that only a damaged queue offset had start over."""
 
     def read_again(self) -> None:
         """Gives units to the queues with gaps alone from here on, and blank ones for what the log lacks."""
@@ -124,7 +124,7 @@ class MissingUnits:
             # A record before the first one of the queue is of a topic that was deleted.
             return None if self._is_before(queue, physical_offset) else queue
         if not queue_offset and physical_offset >= queue.last_unit_end > 0 and queue not in self._goes_on:
-            # Its topic was deleted and made anew, or a light queue expired: what it had before is gone.
+            # Its topic was deleted and made again, or a light queue expired: what it had before is gone.
             self._begun_anew[queue] = queue.max_offset, physical_offset
             self._start_over(queue)
             return queue
@@ -154,7 +154,7 @@ class MissingUnits:
             # Only later messages of the queue are left: it begins here.
             self._begin_at(queue, queue_offset)
         elif queue_offset == end_before + 1:
-            # It goes on behind the record that seemed to begin it anew: the offset of that one is damaged.
+            # It continues behind the record that seemed to start it over: the offset of that one is damaged.
             self._found.note_damage(first, "the queue offset 0 cannot be")
             self._goes_on.add(queue)
             self._start_over(queue)

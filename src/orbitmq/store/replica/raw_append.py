@@ -2,7 +2,7 @@
 
 The log takes whole records only. The beginning of a record that is not whole stays in memory, and is asked
 for once more after a disconnect; so nothing else in the store knows of half records. A segment ends where the
-master's does: a blank record says so, and what stands behind it in the segment belongs to nobody.
+master's does: a blank record says so, and the rest of the segment behind it is unused.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class QueueFollower:
                 records = scan_records(data, at, end, physical_offset, False, False, SCANNED_RECORDS).records
                 done = self._follow(records)
                 while done < len(records):
-                    # The topic was deleted at the master and made anew, and this is its first message there.
+                    # The topic was deleted at the master and made again, and this is its first message there.
                     self._begin_anew(table.by_topic[records[done][6]][records[done][2]])
                     records = records[done:]
                     done = self._follow(records)
@@ -230,7 +230,7 @@ class QueueFollower:
             self.latest_ms = max(self.latest_ms, latest_ms)
 
     def _follow(self, records: list[ScannedRecord]) -> int:
-        """Gives records their units; gives how many it did before a queue that the master has begun anew."""
+        """Gives records their units; gives their number before a queue that the master has started over."""
         table, dirty = self._table, self._dirty
         topic: str | None = None
         queue_id = -1
@@ -287,8 +287,8 @@ class QueueFollower:
         self._delete(old)
 
     def _follow_lmq(self, name: str, queue_offset: int, record: ScannedRecord) -> None:
-        """Gives a record its unit in a light message queue. One that does not go on here has expired, at the
-        master or here: it begins anew.
+        """Gives a record its unit in a light message queue. One without a beginning here has expired, at the
+        master or here: it starts over.
         """
         if queue_offset > record[0] // FIXED_BYTES:
             return

@@ -1,7 +1,7 @@
 """Truncation of a store at run time: the log ends earlier, and nothing derived from it knows what was behind.
 
 The intention is a file of its own, on the disk before the first byte changes and gone after the last one did:
-a start that finds it cuts the log itself and derives everything else anew. So a crash at any moment leaves
+a start that finds it cuts the log itself and derives everything else again. So a crash at any moment leaves
 either all of the log or the cut one, never a log with a hole.
 """
 
@@ -57,7 +57,7 @@ class Truncation:
         more. For the owner's thread, of a broker that is not master: rules that hold state of their own begin
         anew when it becomes one (timers from `timers`, which is another object afterwards). Views that were
         given out of what is cut off see zeros, so answers that are still being sent are to be ended before.
-        Other threads may go on flushing, writing queues, indexing and reading. It blocks as long as the
+        Other threads may flush, write queues, index and read meanwhile. It blocks as long as the
         disk does, some ms where the tail is short.
 
         Raises CannotTruncate for an offset before the beginning of the log, StoreUnavailable where the store

@@ -1,6 +1,6 @@
 """The file `config/timercheck`: how far timer messages have got.
 
-4096 bytes. The first 56 are Apache's, seven big-endian i64: what it goes on from when it takes the folder
+4096 bytes. The first 56 are Apache's, seven big-endian i64: the places from which it takes the folder
 over. Behind them this broker keeps a mark of its own, which is exact within a second and never ahead of what
 is on the disk; it counts only beside the 56 bytes that it was written with. All of it fits into one sector of
 a disk, so that a power cut leaves either the old or the new.
@@ -59,7 +59,7 @@ class TimerMark(NamedTuple):
     physical_offset: int
     """Everything delivered since stands behind this in the commit log."""
     passed_to: int = 0
-    """Messages before this queue offset are being taken in anew; those whose time is over were delivered."""
+    """Messages before this queue offset are being taken in again; those whose time is over were delivered."""
 
 
 class TimerCheck:
@@ -76,7 +76,7 @@ class TimerCheck:
 
     @classmethod
     def load(cls, disk: Disk, path: Path, precision_ms: int) -> TimerCheck:
-        """The content of a file. The mark counts only if nobody has written the file since, and with the same
+        """The content of a file. The mark counts only if the file was not written since, and with the same
         precision.
         """
         check = cls(disk, path, precision_ms)
@@ -112,7 +112,7 @@ class TimerCheck:
             self._file = self._disk.open(self._path, CHECK_BYTES)
         self._file.write(0, body + _CRC.pack(zlib.crc32(body)))
         if is_new:
-            # Without it nobody knows what was delivered: it is on the disk before anything is.
+            # Without it the deliveries are unknown: it is on the disk before anything is.
             self._file.sync()
             self._disk.sync_folder(self._path.parent)
         self._written = body

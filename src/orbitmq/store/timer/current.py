@@ -45,14 +45,14 @@ class CurrentTimers:
 
     def reopen(self, now_ms: int, mark: TimerMark | None = None) -> None:
         """Closes the files of timers, at the mark where their owner stopped if it gives one, and opens them
-        again: their owner goes on from `files.start`. Blocks; while nobody else uses them. Raises OSError.
+        again: their owner continues from `files.start`. Blocks; they are not in use. Raises OSError.
         """
         if self.files is not None:
             self.files.close(mark)
             self.open(mark is not None, now_ms)
 
     def cut(self, now_ms: int) -> None:
-        """Opens the files anew, without what they know of messages that are not in the log."""
+        """Opens the files again, without what they know of messages that are not in the log."""
         if self.files is not None:
             queue = self._queues.find(TIMER_TOPIC, 0)
             self.files.go_back(self._log, 0 if queue is None else queue.max_offset)

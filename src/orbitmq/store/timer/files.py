@@ -28,7 +28,7 @@ _HEAD_UNITS = 200_000
 
 
 class TimerFiles:
-    """Made by `open`. `start` says where whoever delivers has to go on."""
+    """Made by `open`. `start` is where deliveries continue."""
 
     def __init__(self, timer_log: TimerLog, wheel: TimerWheel, check: TimerCheck, start: TimerStart) -> None:
         self.log = timer_log
@@ -39,7 +39,7 @@ class TimerFiles:
         """No unit of the timer log before this position waits; the message of the one there that does, if it
         was looked for."""
         self._wanted: TimerMark | None = None
-        # If messages are scheduled anew, the log is not the one that the mark describes.
+        # If messages are scheduled again, the log is not the one that the mark describes.
         self._flushed: TimerMark | None = check.mark if start.passed_to <= start.queue_offset else None
         self._counter = 0 if check.fields is None else check.fields.counter
         self._is_check_unsynced = False

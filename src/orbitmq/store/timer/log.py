@@ -6,7 +6,7 @@ stands before it; the wheel (`wheel`) points at the last one:
     size i32 (52) | previous i64 | magic i32 | written ms i64 | delay ms i32 | physical offset i64 | size i32
     | hash of the real topic i32 | due ms i64
 
-`due ms` is this broker's: to the millisecond, 0 where nobody knows. Apache writes 0 there and reads nothing.
+`due ms` is this broker's: to the millisecond, 0 if unknown. Apache writes 0 there and reads nothing.
 A unit never crosses the end of its segment; what is left there begins with a blank one.
 """
 

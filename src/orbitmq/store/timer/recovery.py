@@ -154,7 +154,7 @@ class TimerRecovery:
             log.warning("config/timercheck is missing: timers of the last days may be delivered again")
             read_ms = (now_ms - LOOK_BACK_MS) // precision * precision
             return TimerStart(read_ms, read_ms, NO_UNIT, 0, passed_to=self.queue_max)
-        # Messages that nobody has taken in yet go through the wheel, so that their order and recalls count.
+        # Messages that were not taken in yet go through the wheel, so that their order and recalls count.
         first_ms = (
             self.commit_log.stored_ms(self.physical_of(self.queue_min))
             if self.queue_min < self.queue_max
@@ -211,7 +211,7 @@ class TimerRecovery:
         return True
 
     def _read_log(self, start: TimerStart, taken_in_to: int) -> None:
-        """Makes the wheel anew. Messages from the physical offset `taken_in_to` on may have units already."""
+        """Makes the wheel again. Messages from physical offset `taken_in_to` on may have units already."""
         timer_log, wheel = self.timer_log, self.wheel
         precision = wheel.precision_ms
         end_of_log = self.commit_log.max_physical

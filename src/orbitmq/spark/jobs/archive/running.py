@@ -129,7 +129,7 @@ def _opened(options: ArchiveOptions) -> contextlib.AbstractContextManager[Lake |
 
 
 def state_of(location: LakeLocation | IcebergLocation) -> LakeState:
-    """What is archived there. Raises LakeError."""
+    """The archive there. Raises LakeError."""
     return iceberg.load(location) if isinstance(location, IcebergLocation) else load(location.open())
 
 

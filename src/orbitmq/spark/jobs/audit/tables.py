@@ -234,7 +234,7 @@ def _read(
     kept: Checkpoint | None,
     at_once: int = 1,
 ) -> DataFrame:
-    """What is in the pieces, or what an earlier run has `kept` of them; a task reads about `at_once` of them.
+    """Rows of the pieces, or those that an earlier run has `kept`; a task reads about `at_once` of them.
 
     A task makes its pieces of their `rows`, which have these `columns`.
     """
