@@ -35,10 +35,15 @@ from orbitmq.testing.simulation.disk import MemoryDisk
 from orbitmq.testing.simulation.groups import Group, Mode
 from orbitmq.testing.simulation.ledger import Ledger
 from orbitmq.testing.simulation.loop import NODE, START_SECONDS, Node, VirtualLoop, on_node
-from orbitmq.testing.simulation.machines import BrokerMachine, ControllerMachine, Machine, NamesrvMachine
+from orbitmq.testing.simulation.machines import (
+    BrokerMachine,
+    ControllerMachine,
+    Machine,
+    NamesrvMachine,
+    VirtualClock,
+)
 from orbitmq.testing.simulation.network import Network
 from orbitmq.testing.simulation.onlooker import Onlooker
-from orbitmq.testing.simulation.running import VirtualClock
 
 NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT, BROKER_STRIDE = 9876, 9890, 10911, 10
 DRAIN_SECONDS = 200

@@ -15,8 +15,7 @@ from orbitmq.protocol.requests.controller import CleanBrokerData, ControllerElec
 from orbitmq.protocol.schema.declare import Request
 from orbitmq.testing.simulation.cluster import JUMP_MS, Cluster, Fault
 from orbitmq.testing.simulation.loop import on_node
-from orbitmq.testing.simulation.machines import BrokerMachine, Machine
-from orbitmq.testing.simulation.running import VirtualClock
+from orbitmq.testing.simulation.machines import BrokerMachine, Machine, VirtualClock
 
 FAULTS: dict[str, Fault] = {}
 

@@ -13,7 +13,28 @@ from orbitmq.server.lifecycle.namesrv import NamesrvServer
 from orbitmq.store import MessageStore
 from orbitmq.store import lock as store_lock
 from orbitmq.testing.simulation.disk import MemoryDisk
-from orbitmq.testing.simulation.loop import Node
+from orbitmq.testing.simulation.loop import Node, VirtualLoop
+
+WALL_MS = 1_700_000_000_000
+"""The wall clock when the virtual one began."""
+
+
+class VirtualClock(Clock):
+    """The wall clock of a machine: set wrong by `offset_ms`, and of its own speed."""
+
+    def __init__(self, loop: VirtualLoop, offset_ms: int = 0, rate: float = 1.0) -> None:
+        self._loop = loop
+        self._began = loop.now_seconds
+        self._offset_ms = offset_ms
+        self._rate = rate
+
+    def jump(self, ms: int) -> None:
+        """Somebody sets the clock while nothing runs that had read it."""
+        self._offset_ms += ms
+
+    def now(self) -> int:
+        passed = self._began + (self._loop.now_seconds - self._began) * self._rate
+        return WALL_MS + self._offset_ms + int(passed * 1000)
 
 
 @dataclass(slots=True, eq=False)
