@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import InitVar, dataclass
 
 from orbitmq.access import Access
 from orbitmq.admin import Admin
@@ -17,25 +18,24 @@ TIMEOUT_MS = 5000
 """Time that a page waits for one broker."""
 
 
+@dataclass(eq=False, repr=False)
 class Cluster:
     """Made, started and closed within one event loop."""
 
-    def __init__(
-        self,
-        name: str,
-        namesrv: str,
-        access: Access,
-        sample_seconds: float,
-        history_file: HistoryFile | None = None,
-    ) -> None:
-        self.name = name
-        self.namesrv = namesrv
-        self._access = access
-        self.admin = Admin(namesrv, timeout_ms=TIMEOUT_MS, **access.options)
+    name: str
+    namesrv: str
+    _access: Access
+    sample_seconds: InitVar[float]
+    history_file: InitVar[HistoryFile | None] = None
+
+    def __post_init__(self, sample_seconds: float, history_file: HistoryFile | None) -> None:
+        self.admin = Admin(self.namesrv, timeout_ms=TIMEOUT_MS, **self._access.options)
         """Asks every broker: for changes, and for facts on each broker by itself."""
-        self.reader = Reader(namesrv, timeout_ms=TIMEOUT_MS, **access.options)
+        self.reader = Reader(self.namesrv, timeout_ms=TIMEOUT_MS, **self._access.options)
         """Leaves brokers out that do not answer: for pages."""
-        self.sampler = Sampler(self.admin, self.reader, sample_seconds, name=name, history_file=history_file)
+        self.sampler = Sampler(
+            self.admin, self.reader, sample_seconds, name=self.name, history_file=history_file
+        )
         self.delays: AsyncDelayClient | None = None
         """Asks the delay service of this cluster, if there is one."""
         self._sampling: asyncio.Task[None] | None = None

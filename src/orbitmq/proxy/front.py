@@ -13,6 +13,7 @@ import logging
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
 
 from orbitmq.net.accepting import stop_accepting
 from orbitmq.net.address import format_address
@@ -35,23 +36,19 @@ FIRST_BYTES_SECONDS = 10
 """A connection that has sent nothing within this time is closed."""
 
 
+@dataclass(eq=False, repr=False)
 class Front:
     """Accepts clients, at most `max_connections` at a time, and relays each to `inner_port`."""
 
-    def __init__(
-        self,
-        inner_port: int,
-        *,
-        max_connections: int,
-        idle_seconds: float,
-        tls: Contexts | None,
-        balancers: Sequence[Network] = (),
-    ) -> None:
-        self._inner_port = inner_port
-        self._max_connections = max_connections
-        self._idle_seconds = idle_seconds
+    _inner_port: int
+    _: KW_ONLY
+    max_connections: int
+    idle_seconds: float
+    tls: InitVar[Contexts | None]
+    balancers: Sequence[Network] = ()
+
+    def __post_init__(self, tls: Contexts | None) -> None:
         self._tls = None if tls is None else _Http2(tls)
-        self._balancers = balancers
         self._servers: list[asyncio.Server] = []
         self.relays: set[Relay] = set()
         self._paused: OrderedDict[str, float] = OrderedDict()
@@ -77,12 +74,12 @@ class Front:
     def _accept(self) -> asyncio.Protocol:
         relay = Relay(self)
         protocol = relay if self._tls is None else FirstByte(relay, self._tls)
-        return FromBalancer(protocol, self._balancers) if self._balancers else protocol
+        return FromBalancer(protocol, self.balancers) if self.balancers else protocol
 
     def add(self, relay: Relay) -> None:
         """Takes a new client, or refuses it."""
-        if len(self.relays) >= self._max_connections:
-            relay.abort(f"more than {self._max_connections} connections")
+        if len(self.relays) >= self.max_connections:
+            relay.abort(f"more than {self.max_connections} connections")
             return
         if self._paused.get(relay.host, 0) > relay.last_active:
             relay.abort("its host has sent a flood a moment ago")
@@ -115,7 +112,7 @@ class Front:
         """Closes connections on which nothing has come or left for long, or that never sent anything."""
         now = asyncio.get_running_loop().time()
         for relay in list(self.relays):
-            limit = self._idle_seconds if relay.has_spoken else FIRST_BYTES_SECONDS
+            limit = self.idle_seconds if relay.has_spoken else FIRST_BYTES_SECONDS
             if now - relay.last_active > limit:
                 relay.abort("idle")
 

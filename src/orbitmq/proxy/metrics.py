@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 from orbitmq.broker.stats.metric_families import COUNTER, GAUGE, Family
 from orbitmq.proxy.clients import Clients
@@ -38,24 +39,16 @@ FAMILIES = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class ProxyMetrics:
     """Samples of one proxy."""
 
-    def __init__(
-        self,
-        address: str,
-        front: Front,
-        remoting: RemotingPort,
-        clients: Clients,
-        renewals: Renewals,
-        calls: Counter[tuple[str, str]],
-    ) -> None:
-        self._address = address
-        self._front = front
-        self._remoting = remoting
-        self._clients = clients
-        self._renewals = renewals
-        self._calls = calls
+    _address: str
+    _front: Front
+    _remoting: RemotingPort
+    _clients: Clients
+    _renewals: Renewals
+    _calls: Counter[tuple[str, str]]
 
     def page(self, request: HttpRequest) -> HttpResponse:
         """The page for Prometheus."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from orbitmq.proxy.checks import CLIENT_TYPES
 from orbitmq.proxy.clients import Client, Clients
@@ -14,22 +15,15 @@ from orbitmq.proxy.telemetry import Telemetry
 from orbitmq.proxy.wire import messaging_pb2 as pb
 
 
+@dataclass(eq=False, repr=False)
 class Presence:
     """The calls Heartbeat and NotifyClientTermination."""
 
-    def __init__(
-        self,
-        clients: Clients,
-        settling: Settling,
-        lite: LiteSubscriptions,
-        telemetry: Telemetry,
-        now: Callable[[], int],
-    ) -> None:
-        self._clients = clients
-        self._settling = settling
-        self._lite = lite
-        self._telemetry = telemetry
-        self._now = now
+    _clients: Clients
+    _settling: Settling
+    _lite: LiteSubscriptions
+    _telemetry: Telemetry
+    _now: Callable[[], int]
 
     async def heartbeat(self, request: pb.HeartbeatRequest, caller: Caller) -> pb.HeartbeatResponse:
         """A sign of life. Raises ProxyRefused for a client of no known type, or one without settings."""

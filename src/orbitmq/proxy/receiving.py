@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 
 from orbitmq.client.core.subscription import wants
 from orbitmq.net.errors import NetError
@@ -44,24 +45,18 @@ SPARE_MS = 3000
 """A broker answers a held pop within its time; this much longer the proxy waits for the answer."""
 
 
+@dataclass(eq=False, repr=False)
 class Receiving:
     """The call ReceiveMessage."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        clients: Clients,
-        settling: Settling,
-        renewals: Renewals,
-        settings: ProxySettings,
-        now: Callable[[], int],
-    ) -> None:
-        self._cluster = cluster
-        self._clients = clients
-        self._settling = settling
-        self._renewals = renewals
-        self._settings = settings
-        self._now = now
+    _cluster: Cluster
+    _clients: Clients
+    _settling: Settling
+    _renewals: Renewals
+    _settings: ProxySettings
+    _now: Callable[[], int]
+
+    def __post_init__(self) -> None:
         self._turns = itertools.count()
         self.received = 0
         """Messages given to clients since the start."""

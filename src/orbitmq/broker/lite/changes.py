@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from orbitmq.broker.client.outbox import Outbox
 from orbitmq.broker.lite.events import LiteEvents
 from orbitmq.broker.lite.groups import is_exclusive, is_wildcard, resets
@@ -19,28 +21,18 @@ from orbitmq.protocol.requests.lite import NotifyUnsubscribeLite
 from orbitmq.store import MessageStore
 
 
+@dataclass(eq=False, repr=False)
 class SubscriptionChanges:
     """Applies changes, and drops clients that are gone."""
 
-    def __init__(
-        self,
-        settings: LiteOptions,
-        groups: GroupTable,
-        offsets: OffsetTable,
-        subscriptions: LiteSubscriptions,
-        events: LiteEvents,
-        pops: LitePops,
-        outbox: Outbox,
-        store: MessageStore,
-    ) -> None:
-        self._settings = settings
-        self._groups = groups
-        self._offsets = offsets
-        self._subscriptions = subscriptions
-        self._events = events
-        self._pops = pops
-        self._outbox = outbox
-        self._store = store
+    _settings: LiteOptions
+    _groups: GroupTable
+    _offsets: OffsetTable
+    _subscriptions: LiteSubscriptions
+    _events: LiteEvents
+    _pops: LitePops
+    _outbox: Outbox
+    _store: MessageStore
 
     def apply(self, entry: LiteSubscriptionEntry, connection_id: int, now: int) -> None:
         """Applies one change. Raises Refused."""

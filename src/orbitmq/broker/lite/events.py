@@ -42,24 +42,18 @@ def held_key(client_id: str) -> tuple[str, str, int]:
     return (lite_queue("", client_id), "", -1)
 
 
+@dataclass(eq=False, repr=False)
 class LiteEvents:
     """The events of all clients."""
 
-    def __init__(
-        self,
-        settings: LiteOptions,
-        subscriptions: LiteSubscriptions,
-        groups: GroupTable,
-        offsets: OffsetTable,
-        held: HeldCalls,
-        store: LmqStore,
-    ) -> None:
-        self._settings = settings
-        self._subscriptions = subscriptions
-        self._groups = groups
-        self._offsets = offsets
-        self._held = held
-        self._store = store
+    _settings: LiteOptions
+    _subscriptions: LiteSubscriptions
+    _groups: GroupTable
+    _offsets: OffsetTable
+    _held: HeldCalls
+    _store: LmqStore
+
+    def __post_init__(self) -> None:
         self._by_client: dict[str, _Events] = {}
         self._turn = 0
 

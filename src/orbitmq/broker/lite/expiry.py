@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import InitVar, dataclass
 
 from orbitmq.broker.lite.groups import expiration_minutes
 from orbitmq.broker.lite.options import LiteOptions
@@ -25,27 +26,20 @@ EMPTY_ROUNDS = 5
 MINUTE_MS = 60_000
 
 
+@dataclass(eq=False, repr=False)
 class LiteExpiry:
     """Looks at all lite topics now and then."""
 
-    def __init__(
-        self,
-        settings: LiteOptions,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: OffsetTable,
-        subscriptions: LiteSubscriptions,
-        pops: LitePops,
-        store: MessageStore,
-        now: int,
-    ) -> None:
-        self._settings = settings
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._subscriptions = subscriptions
-        self._pops = pops
-        self._store = store
+    _settings: LiteOptions
+    _topics: TopicTable
+    _groups: GroupTable
+    _offsets: OffsetTable
+    _subscriptions: LiteSubscriptions
+    _pops: LitePops
+    _store: MessageStore
+    now: InitVar[int]
+
+    def __post_init__(self, now: int) -> None:
         self._boot_ms = now
         self._round: Iterator[str] | None = None
         self._newest: dict[str, tuple[int, int]] = {}

@@ -51,24 +51,18 @@ class LitePopped:
     """A range that has to come from the disk before anything can be read."""
 
 
+@dataclass(eq=False, repr=False)
 class LitePops:
     """The lite topics' part of POP."""
 
-    def __init__(
-        self,
-        settings: PopOptions,
-        groups: GroupTable,
-        offsets: OffsetTable,
-        subscriptions: LiteSubscriptions,
-        events: LiteEvents,
-        store: MessageStore,
-    ) -> None:
-        self._settings = settings
-        self._groups = groups
-        self._offsets = offsets
-        self._subscriptions = subscriptions
-        self._events = events
-        self._store = store
+    _settings: PopOptions
+    _groups: GroupTable
+    _offsets: OffsetTable
+    _subscriptions: LiteSubscriptions
+    _events: LiteEvents
+    _store: MessageStore
+
+    def __post_init__(self) -> None:
         # A table of its own that is not written to a file.
         self.order = OrderTable(DirtyTables())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from orbitmq.admin.admin import Admin
 from orbitmq.admin.messages import NoMessage, message_by_id, messages_by_key, messages_from
@@ -28,22 +29,17 @@ MOST_MESSAGES = 64
 """Messages in one answer."""
 
 
+@dataclass(eq=False, repr=False)
 class MessageCalls:
     """The calls about messages and about what clients answer."""
 
-    def __init__(
-        self,
-        admin: Admin,
-        clients: Clients,
-        telemetry: Telemetry,
-        sending: Sending,
-        now: Callable[[], int],
-    ) -> None:
-        self._admin = admin
-        self._clients = clients
-        self._telemetry = telemetry
-        self._sending = sending
-        self._now = now
+    _admin: Admin
+    _clients: Clients
+    _telemetry: Telemetry
+    _sending: Sending
+    _now: Callable[[], int]
+
+    def __post_init__(self) -> None:
         self._ids = unique_ids("127.0.0.1")
 
     async def query(self, request: operator.ListMessageRequest) -> operator.ListMessageResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import orbitmq
 from orbitmq.admin.admin import Admin
@@ -39,24 +40,16 @@ class Rates:
         self.per_second = ((sent - before[0]) / seconds, (received - before[1]) / seconds)
 
 
+@dataclass(eq=False, repr=False)
 class ProgressCalls:
     """The calls about topics, backlogs, offsets and the proxy itself."""
 
-    def __init__(
-        self,
-        admin: Admin,
-        cluster: Cluster,
-        clients: Clients,
-        rates: Rates,
-        connections: Callable[[], int],
-        now: Callable[[], int],
-    ) -> None:
-        self._admin = admin
-        self._cluster = cluster
-        self._clients = clients
-        self._rates = rates
-        self._connections = connections
-        self._now = now
+    _admin: Admin
+    _cluster: Cluster
+    _clients: Clients
+    _rates: Rates
+    _connections: Callable[[], int]
+    _now: Callable[[], int]
 
     async def topic_status(
         self, request: operator.DescribeTopicStatusRequest

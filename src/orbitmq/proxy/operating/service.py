@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -27,22 +28,15 @@ OPERATOR_ID = "operator"
 """The client id of operators' programs that name none."""
 
 
+@dataclass(eq=False, repr=False)
 class OperatorService:
     """Answers operators alone: super users, where access is controlled."""
 
-    def __init__(
-        self,
-        members: Members,
-        messages: MessageCalls,
-        progress: ProgressCalls,
-        access: AccessControl,
-        peer_of: Callable[[str], str | None],
-    ) -> None:
-        self._members = members
-        self._messages = messages
-        self._progress = progress
-        self._access = access
-        self._peer_of = peer_of
+    _members: Members
+    _messages: MessageCalls
+    _progress: ProgressCalls
+    _access: AccessControl
+    _peer_of: Callable[[str], str | None]
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """The calls of the service for a gRPC server."""

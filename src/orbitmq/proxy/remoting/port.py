@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from dataclasses import KW_ONLY, InitVar, dataclass
 
 from orbitmq.net.address import format_address
 from orbitmq.net.balancers import parse_networks
@@ -63,33 +64,28 @@ class _Client:
         self.held_bytes = 0
 
 
+@dataclass(eq=False, repr=False)
 class RemotingPort:
     """Accepts clients, and relays what they ask."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        settings: ProxySettings,
-        background: BackgroundTasks,
-        *,
-        tls: Contexts | None,
-        to_brokers: ssl.SSLContext | None,
-        syncer: HeartbeatSyncer | None = None,
-    ) -> None:
-        self._cluster = cluster
-        self._settings = settings
-        self._background = background
-        self._to_brokers = to_brokers
-        self._syncer = syncer
-        if syncer is not None:
-            syncer.on_changed = self._members_changed
+    _cluster: Cluster
+    _settings: ProxySettings
+    _background: BackgroundTasks
+    _: KW_ONLY
+    tls: InitVar[Contexts | None]
+    to_brokers: ssl.SSLContext | None
+    syncer: HeartbeatSyncer | None = None
+
+    def __post_init__(self, tls: Contexts | None) -> None:
+        if self.syncer is not None:
+            self.syncer.on_changed = self._members_changed
         self._clients: dict[int, _Client] = {}
         self._listener = Listener(
             self._on_requests,
             self._on_closed,
-            max_connections=settings.max_connections,
+            max_connections=self._settings.max_connections,
             tls=tls,
-            balancers=parse_networks(settings.proxy_protocol_from),
+            balancers=parse_networks(self._settings.proxy_protocol_from),
         )
 
     def __len__(self) -> int:
@@ -132,9 +128,9 @@ class RemotingPort:
                 connection,
                 ConnectionPool(
                     lambda broker, asked: self._on_broker_requests(connection, broker, asked),
-                    ssl=self._to_brokers,
+                    ssl=self.to_brokers,
                 ),
-                None if self._syncer is None else Groups(self._syncer, connection.address),
+                None if self.syncer is None else Groups(self.syncer, connection.address),
             )
         for command in commands:
             self._background.start(self._answer(client, command), f"relay of {connection.address}")
@@ -192,10 +188,10 @@ class RemotingPort:
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request code {code} is not served by a proxy"
             )
         answer = await self._ask(client, address, command)
-        if self._syncer is None or code not in TO_ANY or answer is None:
+        if self.syncer is None or code not in TO_ANY or answer is None:
             return answer
         group = (command.ext or {}).get("consumerGroup", "")
-        return with_others(command, answer, self._syncer.members.of_group(group))
+        return with_others(command, answer, self.syncer.members.of_group(group))
 
     async def _broker_name(self, command: Command) -> str:
         target = target_of(command)

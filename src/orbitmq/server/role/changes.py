@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from dataclasses import dataclass
 
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.role.role import RequestedChange, Role, RoleChange
@@ -31,35 +32,26 @@ log = logging.getLogger(__name__)
 LEVEL_STEP_SECONDS = 0.01
 
 
+@dataclass(eq=False, repr=False)
 class RoleChanges:
     """Carries out changes one after another."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        turns: Turns,
-        replication: ReplicationRunner,
-        registrar: Registrar,
-        table_changes: TableChanges,
-        tasks: RoleTasks,
-        epoch_file: EpochFile,
-        background: BackgroundTasks,
-        threads: Threads,
-    ) -> None:
+    _broker: Broker
+    _turns: Turns
+    _replication: ReplicationRunner
+    _registrar: Registrar
+    _table_changes: TableChanges
+    _tasks: RoleTasks
+    _epoch_file: EpochFile
+    _background: BackgroundTasks
+    _threads: Threads
+
+    def __post_init__(self) -> None:
         self.acting: ActingMaster | None = None
         """The broker's work for its master while that is away, where it has the option."""
-        self._broker = broker
-        self._store = broker.store
-        self._turns = turns
-        self._replication = replication
-        self._registrar = registrar
-        self._table_changes = table_changes
-        self._tasks = tasks
-        self._epoch_file = epoch_file
-        self._background = background
-        self._threads = threads
-        self._now = turns.dispatcher.now
-        self._after_turn = turns.dispatcher.after_turn
+        self._store = self._broker.store
+        self._now = self._turns.dispatcher.now
+        self._after_turn = self._turns.dispatcher.after_turn
         self._changing = asyncio.Lock()
         self._stopped = False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from orbitmq.broker.role.machine import NOT_MASTER, RoleMachine
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
@@ -16,24 +17,17 @@ STEP_SECONDS = 0.1
 """Interval at which a master looks for members whose connection has ended."""
 
 
+@dataclass(eq=False, repr=False)
 class InSyncKeeper:
     """Runs until its task ends. `promise_changed()` is called when other members than before have to hold a
     message, `on_news()` where this broker may not be master any more.
     """
 
-    def __init__(
-        self,
-        machine: RoleMachine,
-        controllers: ControllerClient,
-        now: Callable[[], int],
-        promise_changed: Callable[[], None],
-        on_news: Callable[[], None],
-    ) -> None:
-        self._machine = machine
-        self._controllers = controllers
-        self._now = now
-        self._promise_changed = promise_changed
-        self._on_news = on_news
+    _machine: RoleMachine
+    _controllers: ControllerClient
+    _now: Callable[[], int]
+    _promise_changed: Callable[[], None]
+    _on_news: Callable[[], None]
 
     async def run(self) -> None:
         """Looks at the set of a master, again and again."""

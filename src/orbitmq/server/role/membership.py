@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.options import BrokerSettings
@@ -23,26 +24,19 @@ STEP_SECONDS = 0.1
 """Pause before a registration, or an application for an id, is tried again at once."""
 
 
+@dataclass(eq=False, repr=False)
 class Membership:
     """Registers and beats until its task ends. `on_news()` is called where the controller is to be asked."""
 
-    def __init__(
-        self,
-        machine: RoleMachine,
-        controllers: ControllerClient,
-        file: IdentityFile,
-        identity: BrokerIdentity,
-        settings: BrokerSettings,
-        now: Callable[[], int],
-        on_news: Callable[[], None],
-    ) -> None:
-        self._machine = machine
-        self._controllers = controllers
-        self._file = file
-        self._identity = identity
-        self._settings = settings
-        self._now = now
-        self._on_news = on_news
+    _machine: RoleMachine
+    _controllers: ControllerClient
+    _file: IdentityFile
+    _identity: BrokerIdentity
+    _settings: BrokerSettings
+    _now: Callable[[], int]
+    _on_news: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self._said = ""
 
     async def run(self) -> None:

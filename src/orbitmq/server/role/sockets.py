@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from orbitmq.broker.broker import Broker
@@ -29,6 +30,7 @@ from orbitmq.store.replica.replica_log import ReplicaLog
 HA_TICK_MS = 100
 
 
+@dataclass(eq=False, repr=False)
 class ReplicationRunner:
     """Started and stopped with each change of role.
 
@@ -38,29 +40,19 @@ class ReplicationRunner:
     `on_diverged(common_end)` is called with the place where this log and the master's part.
     """
 
-    def __init__(
-        self,
-        broker: Broker,
-        port: int,
-        *,
-        tls: Contexts | None,
-        now: Callable[[], int],
-        flush: Callable[[], Awaitable[object]],
-        ask_for_master: Callable[[], Awaitable[object]],
-        after_step: Callable[[int], None],
-        save_epochs: Callable[[], None] = lambda: None,
-        on_diverged: Callable[[int], None] = lambda common_end: None,
-    ) -> None:
-        self._broker = broker
-        self._port = port
-        self._ssl = client_context(broker.settings)
-        self._tls = tls
-        self._now = now
-        self._flush = flush
-        self._ask_for_master = ask_for_master
-        self._after_step = after_step
-        self._save_epochs = save_epochs
-        self._on_diverged = on_diverged
+    _broker: Broker
+    _port: int
+    _: KW_ONLY
+    tls: Contexts | None
+    now: Callable[[], int]
+    flush: Callable[[], Awaitable[object]]
+    ask_for_master: Callable[[], Awaitable[object]]
+    after_step: Callable[[int], None]
+    save_epochs: Callable[[], None] = lambda: None
+    on_diverged: Callable[[int], None] = lambda common_end: None
+
+    def __post_init__(self) -> None:
+        self._ssl = client_context(self._broker.settings)
         self._to_master: ConnectionPool | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.server: HaServer | None = None
@@ -76,21 +68,21 @@ class ReplicationRunner:
         elif broker.role.current is Role.SLAVE:
             credentials = own_credentials(settings)
             self._to_master = pool = ConnectionPool(ssl=self._ssl, credentials=credentials)
-            sync = MetadataSync(broker, pool, self._now, self._after_step)
+            sync = MetadataSync(broker, pool, self.now, self.after_step)
             self.client = HaClient(
                 settings,
                 store,
                 broker.replication,
                 broker.role,
                 pool,
-                now=self._now,
-                flush=self._flush,
-                ask_for_master=self._ask_for_master,
-                after_append=self._after_step,
+                now=self.now,
+                flush=self.flush,
+                ask_for_master=self.ask_for_master,
+                after_append=self.after_step,
                 verified=partial(self._verified, sync.look_soon),
                 on_heartbeat=sync.look_soon,
                 make_following=self._follow_epochs if settings.enable_controller_mode else Following,
-                on_diverged=self._on_diverged,
+                on_diverged=self.on_diverged,
                 ssl=self._ssl if settings.ha_tls_enable else None,
                 credentials=credentials if settings.ha_authentication_enable else None,
             )
@@ -104,7 +96,7 @@ class ReplicationRunner:
 
         def on_epoch(epoch: Epoch) -> None:
             broker.epochs.append(epoch)
-            self._save_epochs()
+            self.save_epochs()
 
         return EpochFollowing(
             replica,
@@ -126,10 +118,10 @@ class ReplicationRunner:
             settings,
             broker.store,
             broker.promise.links,
-            self._now,
+            self.now,
             self._moved,
             make_link=make_link,
-            tls=self._tls if settings.ha_tls_enable else None,
+            tls=self.tls if settings.ha_tls_enable else None,
             make_sign_in=self._make_sign_in if settings.ha_authentication_enable else None,
         )
         await server.listen(settings.bind_address, self._port, settings.server_socket_backlog)
@@ -139,7 +131,7 @@ class ReplicationRunner:
         return MasterSignIn(partial(secret_of_broker, self._broker.auth), secrets.token_bytes(NONCE_BYTES))
 
     def _moved(self) -> None:
-        self._after_step(self._now())
+        self.after_step(self.now())
 
     def _verified(self, look_at_tables: Callable[[], None]) -> None:
         """Shows readers the log, in controller mode what the master has confirmed: it is a beginning of the

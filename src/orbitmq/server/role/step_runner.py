@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from orbitmq.broker.role.machine import (
@@ -43,29 +44,20 @@ class RoleActions(NamedTuple):
     """Called when other members than before have to hold a message."""
 
 
+@dataclass(eq=False, repr=False)
 class StepRunner:
     """Carries out steps. `beat()` sends a heartbeat, `ask_later(ms)` has the controller asked again.
 
     `followed_file` is None where enableBlindMaster is off.
     """
 
-    def __init__(
-        self,
-        machine: RoleMachine,
-        actions: RoleActions,
-        followed_file: FollowedFile | None,
-        pool: ConnectionPool,
-        now: Callable[[], int],
-        beat: Callable[[], Awaitable[None]],
-        ask_later: Callable[[float], None],
-    ) -> None:
-        self._machine = machine
-        self._actions = actions
-        self._followed_file = followed_file
-        self._pool = pool
-        self._now = now
-        self._beat = beat
-        self._ask_later = ask_later
+    _machine: RoleMachine
+    _actions: RoleActions
+    _followed_file: FollowedFile | None
+    _pool: ConnectionPool
+    _now: Callable[[], int]
+    _beat: Callable[[], Awaitable[None]]
+    _ask_later: Callable[[float], None]
 
     async def run_all(self) -> None:
         """Carries out steps until there is none. Raises OrbitError, OSError where no controller answers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from orbitmq.broker.ha.table_versions import TableVersions
 from orbitmq.broker.master_tables import FOLLOWED
@@ -10,22 +11,18 @@ from orbitmq.broker.role.promise import Promise
 from orbitmq.handling.dirty_tables import DirtyTables
 
 
+@dataclass(eq=False, repr=False)
 class TableChanges:
     """Lets answers go once a change is in its file here and, where acknowledgements of messages wait for
     replicas, with the slaves of the in-sync set. `answer(tables)` wakes those that wait for these tables.
     """
 
-    def __init__(
-        self,
-        promise: Promise,
-        versions: TableVersions,
-        dirty_tables: DirtyTables,
-        answer: Callable[[Iterable[str]], None],
-    ) -> None:
-        self._promise = promise
-        self._versions = versions
-        self._dirty_tables = dirty_tables
-        self._answer = answer
+    _promise: Promise
+    _versions: TableVersions
+    _dirty_tables: DirtyTables
+    _answer: Callable[[Iterable[str]], None]
+
+    def __post_init__(self) -> None:
         self.held: dict[str, int] = {}
         """Tables whose change slaves still lack, with its number."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.role.state import RoleState
@@ -16,6 +17,7 @@ from orbitmq.store import MessageStore, PeriodicTask
 from orbitmq.store.timer.check_point import TimerMark
 
 
+@dataclass(eq=False, repr=False)
 class RoleTasks:
     """Runs the tasks of the rules, of timers, of replication and of the store; only a master has timers.
 
@@ -23,29 +25,19 @@ class RoleTasks:
     `after_turn(now)` ends a turn.
     """
 
-    def __init__(
-        self,
-        role: RoleState,
-        timer: Timers,
-        store: MessageStore,
-        replication: ReplicationRunner,
-        threads: Threads,
-        make_broker_tasks: Callable[[], BrokerTasks],
-        others: Sequence[PeriodicTask],
-        *,
-        now: Callable[[], int],
-        after_turn: Callable[[int], None],
-    ) -> None:
-        self._role = role
-        self._timer = timer
-        self._store = store
-        self._replication = replication
-        self._threads = threads
-        self._runner = PeriodicTaskRunner(now, threads.for_periodic_tasks)
-        self._make_broker_tasks = make_broker_tasks
-        self._others = others
-        self._now = now
-        self._after_turn = after_turn
+    _role: RoleState
+    _timer: Timers
+    _store: MessageStore
+    _replication: ReplicationRunner
+    _threads: Threads
+    _make_broker_tasks: Callable[[], BrokerTasks]
+    _others: Sequence[PeriodicTask]
+    _: KW_ONLY
+    now: Callable[[], int]
+    after_turn: Callable[[int], None]
+
+    def __post_init__(self) -> None:
+        self._runner = PeriodicTaskRunner(self.now, self._threads.for_periodic_tasks)
         self._broker_tasks: BrokerTasks | None = None
         self._timers: TimerRunner
         self.all: Sequence[PeriodicTask] = ()
@@ -54,11 +46,11 @@ class RoleTasks:
 
     def renew_timers(self) -> None:
         """Lets the next `start` run the timers again, after a `stop`."""
-        self._timers = TimerRunner(self._timer, self._now, self._after_turn, self._threads.read)
+        self._timers = TimerRunner(self._timer, self.now, self.after_turn, self._threads.read)
 
     async def reopen_timers(self, mark: TimerMark | None) -> None:
         """Opens the files of timers again; see `CurrentTimers.reopen`."""
-        reopen, now = self._store.current_timers.reopen, self._now()
+        reopen, now = self._store.current_timers.reopen, self.now()
         await asyncio.get_running_loop().run_in_executor(self._threads.periodic, reopen, now, mark)
 
     def start(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from orbitmq.broker.metadata.static_mappings import StaticMappings
 from orbitmq.broker.static_topic.expiry import Oldest, drop, oldest_stretches
@@ -18,22 +19,15 @@ log = logging.getLogger(__name__)
 TIMEOUT_MS = 3_000
 
 
+@dataclass(eq=False, repr=False)
 class StretchExpiry:
     """Drops stretches of the queues that one broker leads."""
 
-    def __init__(
-        self,
-        own_name: str,
-        static: StaticMappings,
-        store: MessageStore,
-        others: OtherBrokers,
-        now: Callable[[], int],
-    ) -> None:
-        self._own_name = own_name
-        self._static = static
-        self._store = store
-        self._others = others
-        self._now = now
+    _own_name: str
+    _static: StaticMappings
+    _store: MessageStore
+    _others: OtherBrokers
+    _now: Callable[[], int]
 
     async def run(self) -> None:
         """Looks at each queue once. Where the broker of a stretch does not answer, the stretch stays."""
