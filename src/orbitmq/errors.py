@@ -1,7 +1,7 @@
 """Every exception that a program can meet, in one place: `from orbitmq.errors import NoPermission`.
 
 OrbitError
-├── ClientError      a failure on this side: arguments, topics nobody knows, sends that failed
+├── ClientError      a failure on this side: arguments, unknown topics, sends that failed
 ├── BrokerRefused    a peer's answer, with `.code` and `.remark`; a subclass per kind of answer
 ├── NetError         the network between; peers and name servers that do not answer
 ├── IllegalName      a name that no topic or group may have

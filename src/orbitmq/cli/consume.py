@@ -161,7 +161,7 @@ def consume(
 async def _check_group(
     namesrv: str, access: Access, group: str, wanted: SubscriptionData
 ) -> OrbitError | None:
-    """Raises OtherFilter if members of the group read otherwise. Gives the error if nobody tells."""
+    """Raises OtherFilter if members of the group read otherwise. Gives the error if no broker tells."""
     async with Admin(namesrv, **access.options) as admin:
         try:
             await check_filter_of_group(admin, group, wanted)

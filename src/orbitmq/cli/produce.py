@@ -204,7 +204,7 @@ async def _lines() -> AsyncIterator[bytes]:
 
     def read() -> None:
         rest = b""
-        # Nobody is left to hear of lines once the loop has ended.
+        # No task is left to hear of lines once the loop has ended.
         with contextlib.suppress(RuntimeError):
             while data := os.read(sys.stdin.fileno(), CHUNK_BYTES):
                 *lines, rest = (rest + data).split(b"\n")

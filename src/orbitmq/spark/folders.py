@@ -21,7 +21,7 @@ def local_path(url: str) -> Path | None:
 def remote_folder(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     """The file system of fsspec that a URL names, and the path in it.
 
-    Raises BadOption for a URL that nobody knows, or without what it needs installed.
+    Raises BadOption for an unknown kind of URL, or without what it needs installed.
     """
     try:
         import fsspec  # type: ignore[import-untyped]

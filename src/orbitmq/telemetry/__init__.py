@@ -5,7 +5,7 @@
     producer = Producer("shop", middleware=[OpenTelemetry()])
     consumer = PushConsumer("billing", middleware=[OpenTelemetry()])
 
-The trace goes on from the sender to the handler: its context travels in the properties `traceparent` and
+The trace continues from the sender to the handler: its context travels in the properties `traceparent` and
 `tracestate` of messages. Only OpenTelemetry's API is needed; the program brings an SDK and exporters, and
 without them nothing is measured.
 """

@@ -52,7 +52,7 @@ class LocalBroker:
     """A broker and its name server, for as long as it is entered.
 
     `properties` are the broker's, by Apache's names. Without `data_dir` the data goes when the broker does;
-    with one it stays, and a later `LocalBroker` on the same folder goes on with it. `own_process` starts it
+    with one it stays, and a later `LocalBroker` on the same folder continues with it. `own_process` starts it
     as a process of its own, which `kill` ends as kill -9 does. A start or stop that takes longer than
     `timeout_seconds` has failed.
     """
@@ -174,7 +174,7 @@ class LocalBroker:
             self._temporary = None
 
     def halt(self) -> None:
-        """Stops both in order and keeps the data: `start` goes on with it."""
+        """Stops both in order and keeps the data for another `start`."""
         if self._thread is not None:
             thread, self._thread = self._thread, None
             thread.end()

@@ -64,7 +64,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """A node at this moment. Offsets are physical ones of the log; -1 where nobody says."""
+    """A node at this moment. Offsets are physical ones of the log; -1 where they are unknown."""
 
     node: Node
     is_running: bool
@@ -433,7 +433,7 @@ class LocalCluster:
         self._end([self.node(name)], signal.SIGTERM)
 
     def halt(self) -> None:
-        """Ends all nodes in order, slaves first, and keeps the data: `start` goes on with it."""
+        """Ends all nodes in order, slaves first, and keeps the data for another `start`."""
         for kind in reversed(KINDS):
             self._end([node for node in self.nodes if self._part(node) == kind], signal.SIGTERM)
 

@@ -48,7 +48,7 @@ def rocketmq_redelivering(rocketmq: LocalBroker) -> Iterator[Redelivering]:
 
 @pytest.fixture
 def rocketmq_cluster() -> Iterator[LocalCluster]:
-    """A synchronous master and its slave, as processes that a test may kill: anew for each test."""
+    """A synchronous master and its slave, as processes that a test may kill: new ones for each test."""
     from orbitmq.testing.local_cluster import LocalCluster
 
     with LocalCluster(slaves=1, mode="sync-master") as cluster:

@@ -7,7 +7,7 @@
     ├── TopicNotFound        the name servers know no queue of the topic that would serve
     │   └── NoMasterNow      it has queues, and none of their brokers has a master now
     ├── SendFailed           every try failed; `failures` has the reasons
-    ├── RequestTimeout       a request was sent, and nobody replied in time
+    ├── RequestTimeout       a request was sent, and no reply came in time
     ├── NotRunning           the producer or consumer has not been started, or is closed
     │   └── WrongEventLoop   it belongs to another event loop
     ├── CannotIterate        `async for` and handlers were mixed, or nothing is subscribed to

@@ -67,7 +67,7 @@ class AvailabilityOptions:
 
     @property
     def gap_s(self) -> float:
-        """After so long without an observation nobody was looking."""
+        """Longer times between observations do not count."""
         if self.max_gap_s is not None:
             return self.max_gap_s
         if self.trace is not None:
@@ -178,7 +178,7 @@ def _probe(options: AvailabilityOptions, log: Path, ui: JobUi) -> int:
 
 
 def _need_known(options: AvailabilityOptions, lately: set[str], log: SampleTable) -> None:
-    """Raises BadOption for a topic that nobody knows nor ever tried: a mistake would be an outage for good.
+    """Raises BadOption for an unknown topic that was never tried: a mistake would be an outage for good.
 
     A topic that was there in an earlier run and is gone is down; so is what cannot be asked. A log may be
     long: all of it is only read for a topic that would be refused.

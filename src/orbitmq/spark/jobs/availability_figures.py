@@ -4,7 +4,7 @@ An **observation** is one thing that a client tried at a time, and whether it wo
 `availability.LOG_SCHEMA`). By broker, topic and operation, in the order of time:
 
 - An observation holds until the next one. If that comes after more than `max_gap_s`, nobody was
-  looking: the time in between counts neither as up nor as down, and what follows begins anew.
+  looking: the time in between counts neither as up nor as down, and the rest starts over.
 - **Observed** is the sum of these stretches, **down** the sum of those that began with a failure.
 - An **outage** is a run of failures without a success and without such a gap in between. It begins with the
   first of them and ends with the success that follows; one that no success has ended is `ongoing`, and

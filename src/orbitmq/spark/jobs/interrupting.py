@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM for jobs: raised, ignored, or noted for jobs that go on until then."""
+"""Ctrl-C and SIGTERM for jobs: raised, ignored, or noted for jobs that run until then."""
 
 from __future__ import annotations
 

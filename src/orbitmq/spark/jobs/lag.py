@@ -1,7 +1,7 @@
 """The job `lag`: how far consumer groups are behind over time, in messages and in seconds.
 
 Every few seconds it asks brokers for the offsets of groups and adds them to a table (Parquet files); its
-report covers the whole table. A job that was killed is started again and goes on with the same table.
+report covers the whole table. A job that was killed is started again and continues the same table.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LagOptions:
 
     @property
     def gap_s(self) -> float:
-        """After so long without a sample nobody was looking."""
+        """Longer times between samples do not count."""
         return max(GAP_INTERVALS * self.every_s, self.every_s + self.timeout_ms / 1000)
 
 

@@ -67,7 +67,7 @@ def current_lag(samples: Samples, max_gap_s: float) -> list[Row]:
     """One row per group and topic, those that lag most first: lag now and at its worst, rates, and the end.
 
     Rates are messages per second that came and that the group finished, while it was looked at: between
-    samples that are further apart nobody was looking. Offsets that were set back count for nothing.
+    samples that are further apart it was not looked at. Offsets that were set back count for nothing.
     `catchUpSeconds` is when the lag will be gone if both rates stay; None where it will not.
     """
     samples.keep("over_time", OVER_TIME)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 RECORDS = "records"
 DERIVED = ("latency", "sending", "consumers", "first_attempt_failures", "failed_sends")
-"""Folders of tables that are made anew from the records."""
+"""Folders of tables that are made again from the records."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ POLL_SECONDS = 0.25
 
 
 class ProgressBar:
-    """A bar that nobody looks at."""
+    """A bar that is not shown."""
 
     def advance(self, by: int = 1) -> None:
         """So much more is done."""

@@ -3,7 +3,7 @@
 The summary of a snapshot has the offsets of all queues. The catalog puts files and summary in place in one
 step, so a message is in the table once, wherever a writer dies. Offsets are those of the newest snapshot that
 has some, on the line of the current one: other writers (compaction, deletes) keep none, and a table that is
-rolled back is archived anew from there. A table whose old snapshots were expired has them in its properties.
+rolled back is archived again from there. A table whose old snapshots were expired has them in its properties.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _snapshot_path(number: int) -> str:
 
 @dataclass
 class Lake:
-    """A lake that is open for writing: nobody else writes to it meanwhile."""
+    """A lake that is open for writing: no other run writes to it meanwhile."""
 
     location: LakeLocation
     storage: Storage
@@ -100,7 +100,7 @@ class Lake:
     def open(cls, location: LakeLocation, *, delta: bool = False) -> Iterator[Lake]:
         """Locks the lake and finishes what a crash has left.
 
-        With `delta` it becomes a Delta table as well; one that is goes on being one. Raises LakeBusy,
+        With `delta` it becomes a Delta table as well; one that is stays one. Raises LakeBusy,
         LakeDamaged, and BadOption where the package that a Delta log needs is missing.
         """
         storage = location.open()
@@ -112,14 +112,14 @@ class Lake:
             if newest is not None:
                 _publish(storage, newest)
             if location.is_local:
-                # Nobody else writes; elsewhere it may be another run's work under way.
+                # No other run writes; elsewhere it may be another run's work under way.
                 storage.remove_tree(STAGED)
             lake = cls(location, storage, state, has_delta_log=delta)
             lake._follow()
             try:
                 yield lake
             finally:
-                # Of a commit that was interrupted half way nobody knows here whether it counts: the next one
+                # Of a commit that was interrupted half way it is unknown here whether it counts: the next one
                 # to open the lake sees, and needs the files then.
                 if not lake._in_commit:
                     lake.storage.remove_tree(lake.staging)

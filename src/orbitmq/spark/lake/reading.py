@@ -37,7 +37,7 @@ def read_lake(
 
     `topics` and the dates (YYYY-MM-DD, both inclusive, UTC) leave out files, and so does `keep`, which is
     asked for each one. The files to read are fixed now: later commits are not seen, and after a compaction
-    Spark reports files that are gone; read anew then. Raises LakeError, LakeDamaged, BadOption.
+    Spark reports files that are gone; read again then. Raises LakeError, LakeDamaged, BadOption.
     """
     where = LakeLocation(location) if isinstance(location, str) else location
     storage = where.open()

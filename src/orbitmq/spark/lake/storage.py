@@ -36,7 +36,7 @@ class LakeLocation:
         return local_path(self.url) is not None
 
     def open(self) -> Storage:
-        """Raises BadOption for a URL that nobody knows, or without what it needs installed."""
+        """Raises BadOption for an unknown kind of URL, or without what it needs installed."""
         path = local_path(self.url)
         return RemoteStorage(self) if path is None else LocalStorage(path.absolute())
 

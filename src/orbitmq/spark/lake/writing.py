@@ -81,7 +81,7 @@ class DayFiles:
         return self._done
 
     def abandon(self) -> None:
-        """Lets go of what is open; the files are nobody's."""
+        """Closes open files; they stay without an owner."""
         for file in self._open.values():
             file.abandon()
         self._open.clear()
@@ -199,7 +199,7 @@ def split_by_day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     if first == last:
         yield _date(first), batch
         return
-    # Integer division in Arrow goes towards zero; times before 1970 are nobody's.
+    # Integer division in Arrow goes towards zero; there are no times before 1970.
     days = pc.divide(pc.max_element_wise(days, _NO_TIME), _DAY_US)
     for day in sorted(pc.unique(days).to_pylist()):
         yield _date(day), batch.filter(pc.equal(days, day))

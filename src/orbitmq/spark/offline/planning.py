@@ -293,7 +293,7 @@ def find_cut(view: View, base: int, target: int, size: int, confirm: _Confirmati
             answer = False
         if answer:
             return found
-        # A record that its queue denies stands in the body of another message: go on inside of it.
+        # A record that its queue denies stands in the body of another message: look on inside of it.
         position = found + (1 if answer is False else length)
     return None
 

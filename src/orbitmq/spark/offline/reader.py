@@ -28,7 +28,7 @@ from orbitmq.spark.read.scanner import RecordScanner
 
 
 class BadRecords(SparkSourceError):
-    """A store holds what is no sound record, and nobody asked to be shown."""
+    """A store holds something other than sound records, and it was not asked for."""
 
 
 def offline_ddl(options: Mapping[str, str]) -> str:
@@ -126,7 +126,7 @@ def _with_constants(
 def _bad_batch(
     places: Sequence[BadPlace], broker_name: str | None, columns: tuple[str, ...], shown: bool
 ) -> pa.RecordBatch:
-    """Rows that stand for bad places. Raises BadRecords where nobody would see them."""
+    """Rows that stand for bad places. Raises BadRecords where they would not be seen."""
     if not shown:
         place = places[0]
         raise BadRecords(

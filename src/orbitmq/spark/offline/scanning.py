@@ -120,7 +120,7 @@ class RangeReader:
         return held < size <= min(view.size - here, MAX_RECORD_BYTES)
 
     def _step_over(self, view: View, here: int, end: int, reason: str, size: int) -> int:
-        """Notes what is bad, from `here` to where sound records go on, and gives that place."""
+        """Notes what is bad, from `here` to the next sound record, and gives that place."""
         base = self._work.file.start
         following = here + size
         if not size or following > end or not self._is_border(view, following, end):

@@ -36,7 +36,7 @@ class View(Protocol):
     def window(self, position: int, needed: int = 0) -> tuple[Any, int]:
         """A buffer with the byte at `position`, and the position of the buffer's first byte.
 
-        It goes on to the end of the file, or holds `needed` bytes from `position` on at least. It is valid
+        It extends to the end of the file, or holds `needed` bytes from `position` on at least. It is valid
         until the next call. Raises OSError.
         """
 

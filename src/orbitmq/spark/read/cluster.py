@@ -60,7 +60,7 @@ class Reachable:
 class Cluster:
     """Questions to name servers and brokers, over connections that stay open until `close`.
 
-    A connection that broke since it was last used is made anew, once per question.
+    A connection that broke since it was last used is made again, once per question.
     """
 
     def __init__(self, namesrv: Sequence[str], connecting: Connecting = PLAIN) -> None:
@@ -89,7 +89,7 @@ class Cluster:
             try:
                 return self._asked(connection, question)
             except NetError:
-                pass  # It broke while nobody looked: the peer may have been restarted.
+                pass  # It broke between two uses: the peer may have been restarted.
         return self._asked(self._connecting.connect(address), question)
 
     def _asked(self, connection: BlockingConnection, question: Callable[[BlockingConnection], T]) -> T:
@@ -143,7 +143,7 @@ class Cluster:
         return ";".join(self._namesrv)
 
     def queues_of(self, topic: str) -> list[Queue] | None:
-        """The queues of one topic; None for a topic that nobody knows now. Raises SparkSourceError."""
+        """The queues of one topic; None for a topic that is unknown now. Raises SparkSourceError."""
         try:
             route = self._ask_name_server(lambda namesrv: namesrv.call(GetRouteinfoByTopic(topic)).body)
         except BrokerRefused as error:

@@ -1,6 +1,6 @@
 """Spark's predicates on what is known before a message is read: they choose queues and offsets.
 
-Exact are predicates on topic, broker and queue, and bounds on offsets; nobody looks at them again. Those on
+Exact are predicates on topic, broker and queue, and bounds on offsets; they are not checked again. Those on
 store times and tags narrow what is read, and Spark applies them once more to the rows.
 """
 

@@ -49,7 +49,7 @@ class RecordScanner:
     inflated, is bad; with `null_unreadable` its body is null instead.
 
     A record that is damaged raises BadRecord; what was before it stays collected. With `skip_bad` it is left
-    out and kept in `bad` instead; the scan goes on behind it where its size can be believed.
+    out and kept in `bad` instead; the scan continues behind it where its size can be believed.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class RecordScanner:
         self.bad.append(error)
 
     def take(self) -> pa.RecordBatch:
-        """The rows collected so far, as one batch with the columns in the order asked; begins anew."""
+        """The rows collected so far, as one batch with the columns in the order asked; starts over."""
         arrays = self._batch.arrays()
         self._batch = new_batch(
             self.columns, self._max_body_bytes, self._batch, null_unreadable=self._null_unreadable

@@ -1,7 +1,7 @@
 """Lets Spark's Python processes start in a third of the time.
 
 Spark has them import from the `pyspark.zip` of its home before anything else. That archive holds sources
-alone, so each process compiles anew what it imports: a second of CPU time, for the workers of a session and
+alone, so each process compiles its imports again: a second of CPU time, for the workers of a session and
 for the process that every streaming query gets. The same modules are installed beside it, compiled once.
 """
 

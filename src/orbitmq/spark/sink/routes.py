@@ -25,7 +25,7 @@ class Routes:
         self._known: dict[str, TopicRoute] = {}
 
     def queues(self, topic: str) -> Sequence[MessageQueue]:
-        """Queues that can be written to. Raises BadOption for a topic nobody knows, WriteFailed."""
+        """Queues that can be written to. Raises BadOption for an unknown topic, WriteFailed."""
         queues = self.route(topic).publish_queues
         if not queues:
             queues = self.refresh(topic).publish_queues
@@ -43,7 +43,7 @@ class Routes:
         return addresses
 
     def masters_if_known(self, topic: str) -> list[str]:
-        """The same; none for a topic nobody knows."""
+        """The same; none for an unknown topic."""
         try:
             return self.masters(topic)
         except BadOption:

@@ -58,7 +58,7 @@ class Watch:
             log.warning("%s", what)
 
     def look(self, *, complete: bool = False) -> View:
-        """The selected queues and their bounds. While nobody answers, waits for about two minutes.
+        """The selected queues and their bounds. Without an answer, waits for about two minutes.
 
         `complete`: a broker of the route that does not answer is waited for as well. Raises BadOption,
         SparkSourceError, NetError, BrokerRefused.

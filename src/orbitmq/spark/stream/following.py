@@ -149,7 +149,7 @@ class Follower:
         self._looked_ms = self.clock_ms()
 
     def _ends_of(self, known: Offsets, view: View) -> tuple[Offsets, Offsets]:
-        """The ends of queues, and the offsets at which those go on that end before what was read."""
+        """The ends of queues, and the offsets at which those continue that end before what was read."""
         ends: Offsets = {}
         shrunk: Offsets = {}
         for name, (queue, low, high) in view.bounds.items():
@@ -195,7 +195,7 @@ class Follower:
                 )
 
     def _lost(self, what: str, otherwise: str, counts: Offsets | None = None) -> None:
-        """`counts` are messages known to be lost: nobody knows those that came and went unseen."""
+        """`counts` are messages known to be lost: those that came and went unseen are unknown."""
         if self._options.fail_on_data_loss:
             raise DataLost(f"{what}; failOnDataLoss=false {otherwise}")
         total = ""
@@ -290,7 +290,7 @@ class Follower:
             )
 
     def _check_brokers(self, known: Collection[Name], view: View) -> None:
-        """A checkpoint of another cluster names brokers that nobody knows here."""
+        """A checkpoint of another cluster names brokers that are unknown here."""
         if self._brokers_checked or not known or not view.bounds:
             return
         self._brokers_checked = True

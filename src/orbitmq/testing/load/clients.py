@@ -75,7 +75,7 @@ def body_of(name: str) -> bytes:
 class Clients:
     """Senders, readers, poppers and deciders of one broker; `over` ends the sending, `finished` the rest.
 
-    With a `suffix` of their own topics and groups are those of nobody before them on that broker.
+    With a `suffix` of their own topics and groups are those of no earlier clients on that broker.
     """
 
     address: str

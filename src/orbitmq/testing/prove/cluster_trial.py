@@ -73,7 +73,7 @@ class ClusterPlan:
 
     @property
     def goes_blind(self) -> bool:
-        """True if masters go on while no controller answers."""
+        """True if masters stay masters while no controller answers."""
         return self.failover and self.options.get("enableBlindMaster") == "true"
 
     @property

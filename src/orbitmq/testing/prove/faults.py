@@ -30,7 +30,7 @@ DOWN_SECONDS = (0.5, 3.0)
 PAUSE_SECONDS = (0.5, 6.0)
 CUT_SECONDS = (0.5, 6.0)
 OUTAGE_SECONDS = (20.0, 60.0)
-"""Longer than the lease of a master: one that may not go on without controllers would stop."""
+"""Longer than the lease of a master: one that depends on controllers would stop."""
 SLOW_SECONDS = 0.05
 LOSSY_SECONDS = (2.0, 8.0)
 LOST_SHARE = (0.05, 0.3)
@@ -240,7 +240,7 @@ class Faults:
         return self._chance.uniform(*FULL_SECONDS), end
 
     async def _add_ballast(self, address: str) -> bool:
-        """Sends large messages that nobody reads; true once the broker refuses them for want of room."""
+        """Sends large messages without a reader; true once the broker refuses them for want of room."""
         pool = ConnectionPool()
         request = SendMessageV2(
             "trial-ballast", BALLAST_TOPIC, "TBW102", 1, 0, 0, 0, 0, body=bytes(BALLAST_BYTES)

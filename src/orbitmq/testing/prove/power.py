@@ -243,7 +243,7 @@ def _message_around(path: Path, position: int) -> int:
 
 
 def cut(root: Path, record: Path, chance: random.Random) -> None:
-    """Makes of `root` what a power cut leaves of it, and of `record` its equal. Nobody may use either."""
+    """Makes of `root` what a power cut leaves of it, and of `record` its equal. Neither may be in use."""
     _undo_names(root, record, chance)
     for path in sorted(root.rglob("*")):
         if not path.is_file() or path.name in ALWAYS_THERE:

@@ -163,7 +163,7 @@ class Service:
 
     def _may_be_lost(self, name: str) -> bool:
         """True if masters had said that a message was without a replica when the fault came, or it was stored
-        while a fault went on: then nobody knows by which master.
+        while a fault went on: then it is unknown by which master.
         """
         moment = self.acknowledged.get(name, self.sent[name])
         window = self._window(moment)

@@ -199,7 +199,7 @@ class Trial:
     async def on_apache(self, home: Path) -> Findings:
         """The same kills of Apache's broker, with the properties that it knows as well; no power cuts.
 
-        Promises that it breaks are counted, and it goes on: one wants to know how often.
+        Promises that it breaks are counted, and it continues: one wants to know how often.
         """
         self.findings.name = "Apache RocketMQ"
         properties = {

@@ -54,7 +54,7 @@ CLOCK_RATE = 0.01
 JUMP_MS = 3_600_000
 AGAIN_SECONDS = 1.0
 MORE_SILENCES = 5
-"""Where masters may go on without controllers, these are away more often than anything else happens."""
+"""Where masters may do without controllers, these are away more often than anything else happens."""
 
 SETTINGS: dict[str, object] = {
     "messageDelayLevel": "1s 2s 3s",
@@ -257,7 +257,7 @@ class Cluster:
                 if not (is_full or isinstance(error, ConsensusError)):
                     self.break_("stuck", f"{machine.name} does not start: {error!r}")
                     return
-                await asyncio.sleep(AGAIN_SECONDS)  # somebody makes room, and starts it anew
+                await asyncio.sleep(AGAIN_SECONDS)  # an operator makes room, and starts it again
                 await self.start(machine)
 
     async def _begin(self, machine: Machine) -> None:

@@ -64,7 +64,7 @@ async def kill(cluster: Cluster) -> None:
 
 @fault
 async def cut_power(cluster: Cluster) -> None:
-    """A broker's machine loses power: what was not synced is lost, torn or there, and nobody is notified."""
+    """A broker's machine loses power: what was not synced is lost, torn or there, and no peer is notified."""
     await _away(cluster, _broker(cluster), power_cut=True, most=10)
 
 
@@ -125,7 +125,7 @@ def _names(cluster: Cluster) -> list[str]:
 
 @fault
 async def cut_off(cluster: Cluster) -> None:
-    """One broker reaches nobody but, in half of the cases, its clients; in some only nobody hears it."""
+    """One broker reaches no machine but, in half of the cases, its clients; in some it is only unheard."""
     broker, chance = _broker(cluster), cluster.chance
     if broker is None:
         return
@@ -205,7 +205,7 @@ async def fill_disk(cluster: Cluster) -> None:
 
 @fault
 async def fail_disk(cluster: Cluster) -> None:
-    """Syncs of a broker's disk fail for some seconds; then its operator starts it anew."""
+    """Syncs of a broker's disk fail for some seconds; then its operator starts it again."""
     broker = _broker(cluster)
     if broker is None or not broker.is_ready:
         return
@@ -463,7 +463,7 @@ start_a_copy.needs_blind_masters = True  # type: ignore[attr-defined]
 @controllers_only
 async def clean_group(cluster: Cluster) -> None:
     """A slave is apart, and no controller is heard by the others. An operator removes the group, and has the
-    slave begin anew with another id, then the others.
+    slave start over with another id, then the others.
     """
     group, chance = cluster.chance.choice(cluster.groups), cluster.chance
     members, decided = list(group.members), group.decided

@@ -31,7 +31,7 @@ from orbitmq.testing.simulation.loop import Stuck, VirtualLoop
 LONGEST_SECONDS = 6_000
 WHEEL_SLOTS = 32_768
 """Seconds in a turn of the timer wheel: longer than any run, as the real one's two weeks are. Those have
-38 MB, and every start behind a crash fills them anew.
+38 MB, and every start behind a crash fills them again.
 """
 PROCESS_ID = 4711
 ENDS_TRIED = 8
@@ -147,7 +147,7 @@ def _small_wheel() -> Iterator[None]:
 def _nothing_by_chance(loop: VirtualLoop) -> Iterator[None]:
     """Has the programs take time, process ids and random numbers from the run: its seed repeats it.
 
-    Other threads of this process go on with the real ones: an event loop there would never wake once its
+    Other threads of this process keep the real ones: an event loop there would never wake once its
     timers were set by virtual time.
     """
     chance = random.Random(loop.chance.getrandbits(64))

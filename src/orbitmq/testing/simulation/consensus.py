@@ -3,7 +3,7 @@ wrong.
 
 `Consensus` is the store, `SimulatedStore` one controller's way to it. A request takes effect at one moment
 between its call and its answer; where the answer does not come in time it may have taken effect, or still
-will. A request that has left goes on when its controller dies.
+will. A request that has left continues when its controller dies.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LATENCY_SECONDS = (0.0005, 0.01)
 TIMEOUT_SECONDS = 1.5
 """Time after which a controller takes a request for unanswered."""
 LATEST_SECONDS = 4.0
-"""The longest that a request is on its way which nobody waits for any more."""
+"""The longest that a request is on its way after its caller has given up."""
 WATCH_ENDS_SECONDS = 5.0
 """A watch that nothing is heard of for so long is ended."""
 
@@ -93,7 +93,7 @@ class Consensus:
         on_node(self.node, self.loop.call_later, seconds, self._look_at, lease)
 
     def _look_at(self, lease: int) -> None:
-        """Ends a lease that is over. Without a majority none ends, and with a new one each begins anew."""
+        """Ends a lease that is over. Without a majority none ends, and with a new one each starts over."""
         seconds, end = self._leases.get(lease, (0.0, float("inf")))
         if self.loop.time() < end - 1e-6:
             return
@@ -103,7 +103,7 @@ class Consensus:
             on_node(self.node, self.loop.call_later, seconds, self._look_at, lease)
 
     def majority_is_back(self) -> None:
-        """The members have found each other: every lease begins anew."""
+        """The members have found each other: every lease starts over."""
         self.has_majority = True
         for lease, (seconds, _) in list(self._leases.items()):
             self._renew(lease, seconds)

@@ -24,7 +24,7 @@ class Gone(Exception):
 class _Content:
     """The bytes of a file, and what of them is on the disk.
 
-    Where the file was viewed as memory nobody sees the writes: then `synced` is a copy of all of it. Else
+    Where the file was viewed as memory the writes are unseen: then `synced` is a copy of all of it. Else
     `before` holds the pages that were written since the last sync, as they were then.
     """
 

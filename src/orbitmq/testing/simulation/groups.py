@@ -17,10 +17,10 @@ class Mode:
 
     has_controller: bool
     is_sync: bool
-    """A message is acknowledged once all brokers have it that may be master, or two where nobody elects."""
+    """A message is acknowledged once all brokers have it that may be master, or two where roles are fixed."""
     sync_flush: bool
     goes_blind: bool = False
-    """A master that no controller answers goes on (enableBlindMaster)."""
+    """A master that no controller answers stays master (enableBlindMaster)."""
     is_alone: bool = False
     """One broker, and no controller."""
 

@@ -135,7 +135,7 @@ class SimulatedTransport(asyncio.Transport):
         network.loop.call_at(self._arrives, what, *args, context=context)
 
     def _refused(self) -> None:
-        """Nobody has the other end any more: its machine says so, if it is on and can be heard."""
+        """No process has the other end any more: its machine says so, if it is on and can be heard."""
         network, there = self.network, self.other.machine
         if self._gone or there in network.powered_off or network.is_cut(there, self.machine):
             return

@@ -151,7 +151,7 @@ class Onlooker:
         now = BrokerGroup.from_text(after)
         then = None if before is None else BrokerGroup.from_text(before)
         if now.is_restored and now.master_id is not None and group.decided is not None:
-            return  # nobody is elected from its set, which is of an older time
+            return  # no member is elected from its set, which is of an older time
         group.decided = now
         if then is not None and now.master_epoch < then.master_epoch:
             self._break("epochs", f"{group.name}: epoch {now.master_epoch} came behind {then.master_epoch}")

@@ -33,7 +33,7 @@ def what_is_new(
     """Ranges that queues hold and the lake lacks, in the order of the queues, and ranges that neither holds.
 
     A queue of which the lake has nothing begins with its first message. Raises DataLost for a queue that ends
-    before what the lake holds (a topic made anew: its offsets mean other messages now) and, with
+    before what the lake holds (a topic made again: its offsets mean other messages now) and, with
     `fail_on_data_loss`, for one that begins behind it.
     """
     ranges, lost = [], []

@@ -51,7 +51,7 @@ class ArchiveOptions:
     lake: LakeLocation | IcebergLocation
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    """A regular expression over topic names, in place of `topics`; asked anew for every batch."""
+    """A regular expression over topic names, in place of `topics`; looked up for every batch."""
     store: str | None = None
     """A store directory to read in place of asking brokers, once; `broker_name` is whose it is."""
     broker_name: str = ""
@@ -171,7 +171,7 @@ class TopicAway(SparkSourceError):
 
 
 def queues_of(options: ArchiveOptions, known: AbstractSet[str], cluster: Cluster) -> list[Queue]:
-    """The queues to archive now. Raises BadOption for a topic that nobody knew ever, TopicAway."""
+    """The queues to archive now. Raises BadOption for a topic that was never known, TopicAway."""
     topics: Sequence[str] = options.topics
     if options.pattern is not None:
         topics = cluster.topics_that_match(options.pattern)

@@ -23,7 +23,7 @@ FINDINGS = (
 )
 STORES = "store string, logBegin bigint, logEnd bigint, reached bigint, rebuiltFromMs bigint"
 """A row per store: where its log begins and ends, how far its units go, and from which store time on a start
-would make units anew, so that none is missed there; null where there is no such place."""
+would make units again, so that none is missed there; null where there is no such place."""
 ERROR, WARNING = "error", "warning"
 
 EXTENSION_ADDRESS = -2147483649

@@ -69,7 +69,7 @@ class Files:
     unreadable: list[tuple[str, str, str]] = field(default_factory=list)
     """(store, file, what)."""
     rebuilt_from_ms: dict[str, int] = field(default_factory=dict)
-    """Of stores that were not stopped in order: from which store time on a start makes queues anew."""
+    """Of stores that were not stopped in order: from which store time on a start makes queues again."""
 
 
 def list_files(paths: Sequence[str], *, split_bytes: int, index_slots: int, storage: Storage) -> Files:

@@ -87,7 +87,7 @@ class _Keeper(threading.Thread):
         async with admin_of(self._setup) as admin:
             claims = Claims(admin, self.tag)
             registered = {one.name for one in await admin.brokers()}
-            # Of a lake the brokers may be gone: nobody else can read those dead letters to send them.
+            # Of a lake the brokers may be gone: no other program can read those dead letters to send them.
             letters = [(group, broker) for group, broker in self._letters if broker in registered]
             await self._take(claims, letters)
             self.decided.set()

@@ -123,7 +123,7 @@ def _search(options: SearchOptions, ui: JobUi, kept: Checkpoint | None) -> Searc
             bounds = cluster.bounds(queues)
             if _indexed(options.wanted) and not options.scan:
                 found, is_whole = _of_index(cluster, queues, options)
-                # Without any answer nobody knows whether there was an index.
+                # Without any answer it is unknown whether there was an index.
                 index_answered = is_whole and bool(found)
                 result.places += ("index",)
     reads_topics = options.live and not index_answered
@@ -223,7 +223,7 @@ def _of_lake(
         days = [*sorted({file.date for file in files})]
     found: list[Found] = []
     for day in days:
-        # A file that is made anew, as by a merge, has another name.
+        # A file that is made again, as by a merge, has another name.
         held = sorted((file.path, file.rows, file.size_bytes) for file in files if file.date == day)
         found += _collected(partial(read, day), options, "lake", str(held), kept)
         found = once(found, options.limit)
