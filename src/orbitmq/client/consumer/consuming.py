@@ -266,7 +266,20 @@ async def _in_time(working: Coroutine[Any, Any, object], timeout_ms: float) -> o
         raise HandlerTimeout(text) from None
 
 
-class Consumption(Protocol):
+class Ending(Protocol):
+    """Messages that are being handled, as far as the end of a consumer is concerned."""
+
+    async def finish(self, closers: Closers) -> None:
+        """Takes no more messages, and returns when those being handled are done.
+
+        Handlers among `closers`, which close their own consumer, are not waited for.
+        """
+
+    async def close(self, closers: Closers) -> None:
+        """Cancels what is still being handled, save by `closers`."""
+
+
+class Consumption(Ending, Protocol):
     """The order in which messages that came are worked off."""
 
     def start(self) -> None:
@@ -283,15 +296,6 @@ class Consumption(Protocol):
 
     async def released(self, held: ProcessQueue) -> None:
         """The broker has heard how far a queue that is no more ours is done."""
-
-    async def finish(self, closers: Closers) -> None:
-        """Takes no more messages, and returns when those being handled are done.
-
-        Handlers among `closers`, which close their own consumer, are not waited for.
-        """
-
-    async def close(self, closers: Closers) -> None:
-        """Cancels what is still being handled, save by `closers`."""
 
 
 class ConcurrentConsumption:

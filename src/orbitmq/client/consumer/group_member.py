@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Protocol, Self
+from typing import Self
 
 from orbitmq.client.consumer.closing import Closers
-from orbitmq.client.consumer.consuming import Handling
+from orbitmq.client.consumer.consuming import Ending, Handling
 from orbitmq.client.consumer.context import ConsumerContext
 from orbitmq.client.core.calling import waiting_task
 from orbitmq.client.core.checking import check_number, check_within
@@ -23,16 +23,6 @@ from orbitmq.protocol.bodies.heartbeat import ConsumerData
 from orbitmq.protocol.remoting.command import Command
 
 log = logging.getLogger(__name__)
-
-
-class Ending(Protocol):
-    """Messages that are being handled, as far as the end of a consumer is concerned."""
-
-    async def finish(self, closers: Closers) -> None:
-        """Hands nothing more out, and returns when the handlers that run have ended."""
-
-    async def close(self, closers: Closers) -> None:
-        """Cancels the handlers that still run, save those of `closers`."""
 
 
 @dataclass(eq=False)
