@@ -30,13 +30,19 @@ log = logging.getLogger(__name__)
 class _Rounds:
     """A look at all pairs of a group and a topic, some at a step."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: UpkeepOptions, offsets: OffsetTable, store: MessageStore) -> None:
+        self._settings = settings
+        self._offsets = offsets
+        self._store = store
         self._round: Iterator[tuple[str, str]] | None = None
+        self._before: dict[tuple[str, str], Queues] = {}
+        """Positions that were noted in the round before."""
+        self._seen: dict[tuple[str, str], Queues] = {}
 
     def _is_wanted(self) -> bool:
         raise NotImplementedError
 
-    def _pairs(self) -> Iterator[tuple[str, str]]:
+    def _pairs(self) -> list[tuple[str, str]]:
         raise NotImplementedError
 
     def _look(self, group: str, topic: str, now: int) -> None:
@@ -46,9 +52,11 @@ class _Rounds:
         """Begins or continues a round. True if there is more to do at once."""
         if not self._is_wanted():
             self._round = None
+            self._before, self._seen = {}, {}
             return False
         if self._round is None:
-            self._round = self._pairs()
+            self._before, self._seen = self._seen, {}
+            self._round = iter(self._pairs())
         for _ in range(PAIRS_AT_ONCE):
             pair = next(self._round, None)
             if pair is None:
@@ -67,24 +75,14 @@ class SlowReaders(_Rounds):
     def __init__(
         self, settings: UpkeepOptions, groups: GroupTable, offsets: OffsetTable, store: MessageStore
     ) -> None:
-        super().__init__()
-        self._settings = settings
+        super().__init__(settings, offsets, store)
         self._groups = groups
-        self._offsets = offsets
-        self._store = store
-        self._before: dict[tuple[str, str], Queues] = {}
-        """Positions at the round before."""
-        self._seen: dict[tuple[str, str], Queues] = {}
 
     def _is_wanted(self) -> bool:
-        wanted = self._settings.disable_consume_if_consumer_read_slowly
-        if not wanted:
-            self._before, self._seen = {}, {}
-        return wanted
+        return self._settings.disable_consume_if_consumer_read_slowly
 
-    def _pairs(self) -> Iterator[tuple[str, str]]:
-        self._before, self._seen = self._seen, {}
-        return iter(self._offsets.read_pairs())
+    def _pairs(self) -> list[tuple[str, str]]:
+        return self._offsets.read_pairs()
 
     def _look(self, group: str, topic: str, now: int) -> None:
         positions = self._offsets.positions(group, topic)
@@ -124,24 +122,14 @@ class ExpiredOffsets(_Rounds):
     def __init__(
         self, settings: UpkeepOptions, clients: ClientTable, offsets: OffsetTable, store: MessageStore
     ) -> None:
-        super().__init__()
-        self._settings = settings
+        super().__init__(settings, offsets, store)
         self._clients = clients
-        self._offsets = offsets
-        self._store = store
-        self._before: dict[tuple[str, str], Queues] = {}
-        """Offsets that seemed to have expired at the round before, with the positions of then."""
-        self._seen: dict[tuple[str, str], Queues] = {}
 
     def _is_wanted(self) -> bool:
-        wanted = self._settings.enable_clean_expired_offset
-        if not wanted:
-            self._before, self._seen = {}, {}
-        return wanted
+        return self._settings.enable_clean_expired_offset
 
-    def _pairs(self) -> Iterator[tuple[str, str]]:
-        self._before, self._seen = self._seen, {}
-        return iter(self._offsets.pairs())
+    def _pairs(self) -> list[tuple[str, str]]:
+        return self._offsets.pairs()
 
     def _look(self, group: str, topic: str, now: int) -> None:
         # Offsets of broadcasting groups ("group@broadcast") are of members that are unknown here.
