@@ -150,8 +150,8 @@ class Onlooker:
         group = next(one for one in self._groups if GROUP_KEYS + one.name == key)
         now = BrokerGroup.from_text(after)
         then = None if before is None else BrokerGroup.from_text(before)
-        if now.is_restored and now.master_id is not None and group.decided is not None:
-            return  # no member is elected from its set, which is of an older time
+        if now.is_restored and not now.begins_anew and group.decided is not None:
+            return  # no member is elected from its set, which is of an older time: that of before counts
         group.decided = now
         if then is not None and now.master_epoch < then.master_epoch:
             self._break("epochs", f"{group.name}: epoch {now.master_epoch} came behind {then.master_epoch}")
