@@ -21,7 +21,7 @@ from orbitmq.store.log.log_writer import RECORD_OVERHEAD_BYTES, LogWriter
 from orbitmq.store.log.messages import Appended, PendingMessage, PutStatus
 from orbitmq.store.log.segment import Segment
 from orbitmq.store.options import StoreOptions
-from orbitmq.store.queue.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue, due_time
+from orbitmq.store.queue.consume_queue import LIGHT_QUEUE_ID, UNIT, UNIT_BYTES, ConsumeQueue, due_time
 from orbitmq.store.queue.writer import TRIMMED_PER_CALL
 from orbitmq.store.structures import Structures
 
@@ -158,6 +158,8 @@ class Appending:
 
     def _make_queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """A queue for a first message, None if it can have none: its topic becomes the name of a folder."""
+        if (light := self._queues.light.get(topic)) is not None and queue_id == LIGHT_QUEUE_ID:
+            return light
         length = len(topic.encode("utf-8", "replace"))
         longest = self._options.max_topic_length
         if topic.startswith("%RETRY%"):
@@ -177,7 +179,7 @@ class Appending:
     @property
     def _has_too_many_lmqs(self) -> bool:
         options = self._options
-        return options.enable_lmq_quota and self._queues.lmq_count >= options.max_lmq_consume_queue_num
+        return options.enable_lmq_quota and len(self._queues.light) >= options.max_lmq_consume_queue_num
 
     def _special_code(self, message: PendingMessage, store_timestamp_ms: int) -> int:
         """The tags code of a delayed message, or of one whose queue has extensions."""

@@ -100,7 +100,7 @@ class Checkpointing:
     @property
     def _every_bytes(self) -> int:
         """Number of bytes that the log may grow before the queue checkpoint is written again."""
-        queues = sum(map(len, list(self._queues.by_topic.values())))
+        queues = self._queues.count
         # Without a queue checkpoint recovery goes back only so many segments.
         segments = max(1, self._options.commit_log_recover_max_num // 2)
         return min(max(EVERY_BYTES, EVERY_BYTES_PER_QUEUE * queues), segments * self._log.segment_bytes)

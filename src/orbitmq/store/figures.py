@@ -65,7 +65,7 @@ def figures(root: Path, structures: Structures, flushing: Flushing, acceptance: 
         disk_free_bytes=free,
         bad_records=structures.reader.bad_record_count,
         open_queue_files=len(queues.reading) + len(structures.queue_writer.files),
-        queues=sum(map(len, queues.by_topic.values())),
+        queues=queues.count,
         writable=not refusal,
         refusal=refusal,
         flushing_ms=commit_log.flushing_ms,

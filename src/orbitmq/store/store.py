@@ -221,8 +221,7 @@ class MessageStore:
 
     def ends(self, topic: str) -> dict[int, int]:
         """The queue offset behind the last message that readers see, for each queue that there is."""
-        queues = self._queues.by_topic.get(topic, {})
-        return {queue_id: self.arrivals.end(queue) for queue_id, queue in queues.items()}
+        return {queue_id: self.arrivals.end(queue) for queue_id, queue in self._queues.of(topic).items()}
 
     def newest_queues(self, topic: str, most: int) -> tuple[list[int], int]:
         """The queues of a topic with the newest messages, the newest first, and the number of the others that
@@ -252,19 +251,19 @@ class MessageStore:
     @property
     def lmq_count(self) -> int:
         """Number of light message queues."""
-        return self._queues.lmq_count
+        return len(self._queues.light)
 
     @property
     def queue_name_count(self) -> int:
         """Number of topics and light message queues."""
-        return len(self._queues.by_topic)
+        return len(self._queues.by_topic) + len(self._queues.light)
 
     def lmqs(self, begin: str = LMQ_PREFIX) -> list[str]:
         """Light message queues whose names begin so. Looks at the names of all queues: 10 ms for 100,000."""
-        return [name for name in self._queues.by_topic if name.startswith(begin)]
+        return [name for name in self._queues.light if name.startswith(begin)]
 
     def queue_ids(self, topic: str) -> list[int]:
-        return sorted(self._queues.by_topic.get(topic, ()))
+        return sorted(self._queues.of(topic))
 
     @property
     def min_physical(self) -> int:

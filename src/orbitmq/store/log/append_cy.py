@@ -69,7 +69,8 @@ def append_messages(
     batch, if it is one) needs, 0 when all are done. One result per message or batch is added to `results`:
     what cannot be stored has a status that says so and costs the others nothing.
 
-    `make_queue(topic, queue_id)` gives a queue that is not in `tables`, None if its name is impossible;
+    `make_queue(topic, queue_id)` gives a queue that is not in `tables`, which has none of the light queues,
+    None if its name is impossible;
     `special_code(message, store_timestamp)` what stands in the unit of a message whose queue says that it is
     more than the hash of its tag: when it is due, or where its extension is.
     Queues that were not listed yet as having something new are added to `dirty`.
@@ -83,7 +84,7 @@ def append_messages(
     append.out, append.position, append.limit = out, position, limit
     append.segment_start, append.store_timestamp = segment_start, store_timestamp
     append.special_code, append.limits = special_code, limits
-    append.tables, append.make_queue = tables, make_queue
+    append.make_queue = make_queue
     append.results, append.dirty = results, dirty
     while index < count:
         message = messages[index]
@@ -135,7 +136,6 @@ class _Append:
     store_timestamp: cython.longlong
     special_code: Any
     limits: Any
-    tables: Any
     make_queue: Any
     results: list[Appended]
     dirty: list[Any]
@@ -198,8 +198,7 @@ class _Append:
         """The light queues of a message, made where it is the first one; None if one may not be made."""
         found: list[Any] = []
         for name in message.lmqs:
-            queues = self.tables.get(name)
-            queue: Any = self.make_queue(name, 0) if queues is None else queues.get(0)
+            queue: Any = self.make_queue(name, 0)
             if queue is None:
                 return None
             found.append(queue)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from collections.abc import Mapping
 from heapq import nlargest
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from orbitmq.store.files import Disk, StoreFile, segment_name, segment_starts
 
 log = logging.getLogger(__name__)
 
+LIGHT_QUEUE_ID = 0
+"""The queue id of every light message queue."""
 MAX_OPEN_FILES = 256
 """Files of queues that are kept open, for reading and for writing each."""
 
@@ -106,6 +109,11 @@ class ConsumeQueue:
         """True if the tags code of units may be more than the hash of the tag."""
         self.extension: ExtensionTail | None = None
 
+    @property
+    def is_light(self) -> bool:
+        """True for a light message queue."""
+        return not self.topic_bytes and self.queue_id == LIGHT_QUEUE_ID
+
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}@{self.queue_id} {self.min_offset}..{self.max_offset}>"
 
@@ -178,8 +186,9 @@ class QueueTable:
         self.is_held = sync_flush
         """True if readers may see less of a queue than there is."""
         self.by_topic: dict[str, dict[int, ConsumeQueue]] = {}
-        self.lmq_count = 0
-        """Number of light message queues."""
+        self.light: dict[str, ConsumeQueue] = {}
+        """Light message queues by name: each is the only one of its name. A table for each would cost more
+        than the queue."""
         self.extended = False
         """True if units of new messages point to extensions."""
         self.batch_topics: frozenset[str] = frozenset()
@@ -188,9 +197,20 @@ class QueueTable:
         self.is_damaged = False
         """Files of a queue were not what they have to be: all of the log has to be read."""
 
+    @property
+    def count(self) -> int:
+        """Number of queues."""
+        return sum(map(len, list(self.by_topic.values()))) + len(self.light)
+
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         queues = self.by_topic.get(topic)
-        return None if queues is None else queues.get(queue_id)
+        queue = None if queues is None else queues.get(queue_id)
+        return self.light.get(topic) if queue is None and queue_id == LIGHT_QUEUE_ID else queue
+
+    def of(self, topic: str) -> Mapping[int, ConsumeQueue]:
+        """The queues of a topic by queue id, or the light queue of a name."""
+        queues, light = self.by_topic.get(topic, {}), self.light.get(topic)
+        return queues if light is None else {**queues, LIGHT_QUEUE_ID: light}
 
     def newest(self, topic: str, most: int) -> tuple[list[int], int]:
         """The queues of a topic with the newest messages, the newest first, and the number of the others that
@@ -201,7 +221,7 @@ class QueueTable:
             queue.queue_id: int.from_bytes(queue.tail[-UNIT_BYTES:][:8])
             or queue.newest_at
             or queue.last_unit_end
-            for queue in self.by_topic.get(topic, {}).values()
+            for queue in self.of(topic).values()
             if self.end(queue) > queue.min_offset
         }
         chosen = nlargest(most, places, key=places.__getitem__)
@@ -209,29 +229,32 @@ class QueueTable:
 
     def make(self, topic: str, queue_id: int, start: int = 0) -> ConsumeQueue:
         """A queue, made if it does not exist; `start` is then its first offset."""
-        queues = self.by_topic.setdefault(topic, {})
-        queue = queues.get(queue_id)
+        queue = self.find(topic, queue_id)
         if queue is None:
-            queue = queues[queue_id] = ConsumeQueue(topic, queue_id, start, self.extended)
-            self.lmq_count += not queue.topic_bytes
+            queue = ConsumeQueue(topic, queue_id, start, self.extended)
+            if queue.is_light:
+                self.light[topic] = queue
+            else:
+                self.by_topic.setdefault(topic, {})[queue_id] = queue
         return queue
 
     def all(self) -> list[ConsumeQueue]:
         """Every queue there is at this moment."""
-        return [queue for queues in list(self.by_topic.values()) for queue in list(queues.values())]
+        ordinary = [queue for queues in list(self.by_topic.values()) for queue in list(queues.values())]
+        return ordinary + list(self.light.values())
 
     def remove_topic(self, topic: str) -> list[ConsumeQueue]:
         """Forgets the queues of a topic; the queue writer deletes their files."""
-        queues = list(self.by_topic.pop(topic, {}).values())
+        queues = list(self.of(topic).values())
         for queue in queues:
-            self._let_go(queue)
+            self.remove(queue)
         return queues
 
     def remove_older(self, topic: str, physical_offset: int) -> list[ConsumeQueue]:
         """The same for the queues alone that have begun before a physical offset, or that are empty."""
         older = [
             queue
-            for queue in self.by_topic.get(topic, {}).values()
+            for queue in self.of(topic).values()
             if queue.max_offset <= queue.min_offset
             or self.end_before(queue, physical_offset) > queue.min_offset
         ]
@@ -241,16 +264,15 @@ class QueueTable:
 
     def remove(self, queue: ConsumeQueue) -> None:
         """Forgets one queue, and its topic with the last one; its files are the queue writer's to delete."""
-        queues = self.by_topic[queue.topic]
-        del queues[queue.queue_id]
-        if not queues:
-            del self.by_topic[queue.topic]
-        self._let_go(queue)
-
-    def _let_go(self, queue: ConsumeQueue) -> None:
+        if queue.is_light:
+            del self.light[queue.topic]
+        else:
+            queues = self.by_topic[queue.topic]
+            del queues[queue.queue_id]
+            if not queues:
+                del self.by_topic[queue.topic]
         queue.removed = True
         queue.tail = bytearray()
-        self.lmq_count -= not queue.topic_bytes
         self.reading.forget(queue)
 
     def end_before(self, queue: ConsumeQueue, physical_offset: int) -> int:

@@ -120,7 +120,7 @@ class Recovery:
         """
         queue_checkpoint, begins = self.queue_checkpoint, []
         for topic, log_end in self._deleted.items():
-            queues = self._table.by_topic.get(topic, {}).values()
+            queues = self._table.of(topic).values()
             old = [queue for queue in queues if 0 < queue.last_unit_end <= log_end]
             for queue in old:
                 self._table.remove(queue)
@@ -243,7 +243,7 @@ class Recovery:
         segments = self._log.segments
         dispatch_from = max((queue.last_unit_end for queue in self._table.all()), default=-1)
         oldest = max(0, len(segments) - self._options.commit_log_recover_max_num)
-        if not self._table.by_topic:
+        if not self._table.count:
             # Without any queue all that is in the log has to be found again.
             return 0
         for index in range(len(segments) - 1, oldest - 1, -1):
