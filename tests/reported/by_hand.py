@@ -5,11 +5,12 @@
 NAMESRV leads to one broker with `transactionCheckInterval=1000`, `transactionTimeOut=1000`,
 `transactionCheckMax=3` and `recallMessageEnable=true`; METRICS is the address (`host:port`) of its Prometheus
 page, PROXY that of a gRPC proxy before it. One line for each report is printed: it holds, or it does not, and
-what was seen. Four need more in the environment: `rights` a broker with access control and SUPER_USER
-(`NAME:PASSWORD`), `old_connection` the address of a CONTROLLER, `stale_route` ROUTES, a free address that
-PROXY was given as its name server, and `unreadable_half` STORE, the folder of the running broker. Reports of
-logs that were cut were tried with a broker that was stopped, its log overwritten with zeros from a message
-on, its consume queues removed, and started again.
+what was seen. `lite_events` needs a broker with `enableLmq` and `enableMultiDispatch`. Four need more in the
+environment: `rights` a broker with access control and SUPER_USER (`NAME:PASSWORD`), `old_connection` the
+address of a CONTROLLER, `stale_route` ROUTES, a free address that PROXY was given as its name server, and
+`unreadable_half` STORE, the folder of the running broker. Reports of logs that were cut were tried with a
+broker that was stopped, its log overwritten with zeros from a message on, its consume queues removed, and
+started again.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from orbitmq import (
     FIRST_OFFSET,
     Admin,
+    LiteConsumer,
     Message,
     Producer,
     PushConsumer,
@@ -38,6 +40,7 @@ from orbitmq import (
     TransactionProducer,
     TransactionState,
 )
+from orbitmq.admin.brokers import update_broker_config
 from orbitmq.admin.users import create_user
 from orbitmq.protocol.bodies.ha import SyncStateSet
 from orbitmq.protocol.errors import BrokerRefused
@@ -193,6 +196,68 @@ async def attempts(namesrv: str, metrics: str, proxy: str) -> Outcome:
             again = await asyncio.gather(pop(winner), pop("c"))
             empty += not again[0]
     return not empty, f"{empty} of 20 repetitions got nothing"
+
+
+async def revival(namesrv: str, metrics: str, proxy: str) -> Outcome:
+    """apache/rocketmq#10667: for half a minute no copy of a popped message can be stored."""
+    topic, group, size = await new_topic(namesrv, 1), fresh("g"), 5000
+    await send(namesrv, topic, bytes(size))
+    async with Admin(namesrv) as admin:
+        [broker] = await admin.masters()
+
+        async def pop() -> bool:
+            now = time.time_ns() // 1_000_000
+            request = PopMessage(group, topic, -1, 32, 10_000, 0, now, 0, "TAG", "*")
+            return bool((await admin.call(broker.address, request)).body)
+
+        async def take(most: int) -> None:
+            await update_broker_config(admin, broker.address, {"maxMessageSize": str(most)})
+
+        usual = int((await admin.broker_config(broker.address))["maxMessageSize"])
+        assert await pop()
+        await take(size // 2)  # the records of POP itself are shorter
+        await asyncio.sleep(30)
+        early = await pop()
+        await take(usual)
+        assert not early, "a copy was stored"
+        for second in range(180):
+            if await pop():
+                return True, f"it came {second} s after copies could be stored again"
+            await asyncio.sleep(1)
+    return False, "it did not come within 3 minutes"
+
+
+async def lite_events(namesrv: str, metrics: str, proxy: str) -> Outcome:
+    """apache/rocketmq#11191: two lite topics with five messages each, acknowledged one by one, 100 times."""
+    parent, group, came = await new_topic_of(namesrv, "LITE"), fresh("g"), Counter[str]()
+    async with Admin(namesrv) as admin:
+        await admin.create_group(group, attributes={"lite.bind.topic": parent})
+
+    async def count(message: ReceivedMessage) -> None:
+        came[message.lite_topic or ""] += 1
+
+    stalled, rounds = 0, 100
+    async with (
+        Producer(fresh("p"), namesrv) as producer,
+        LiteConsumer(group, namesrv, topic=parent, handler=count) as consumer,
+    ):
+        for _ in range(rounds):
+            names = fresh("one"), fresh("two")
+            await consumer.subscribe(*names)
+
+            async def fill(name: str) -> None:
+                for _ in range(5):
+                    await producer.send(Message(parent, b"x"), lite_topic=name)
+                    await asyncio.sleep(random.uniform(0, 0.01))
+
+            await asyncio.gather(*map(fill, names))
+            for _ in range(200):
+                if all(came[name] >= 5 for name in names):
+                    break
+                await asyncio.sleep(0.05)
+            stalled += any(came[name] < 5 for name in names)
+            await consumer.unsubscribe(*names)
+    return not stalled, f"in {stalled} of {rounds} rounds not all had come after 10 s"
 
 
 async def stray(namesrv: str, metrics: str, proxy: str) -> Outcome:
@@ -360,7 +425,7 @@ async def stale_route(namesrv: str, metrics: str, proxy: str) -> Outcome:
 
 
 CHECKS: tuple[Callable[[str, str, str], Awaitable[Outcome]], ...] = (
-    *(immunity, late_ends, unreadable_half, recalls, attempts, stray),
+    *(immunity, late_ends, unreadable_half, recalls, attempts, revival, lite_events, stray),
     *(delayed_half, receipts, new_handle, rights),
     *(old_connection, stale_route),
 )
