@@ -86,8 +86,21 @@ def doubling(levels: int) -> Any:
     return schema
 
 
+def chained(levels: int) -> Any:
+    """A record beside others that each have the one before it: the schema is flat, and its values are not."""
+    fields: list[Any] = [{"name": "f0", "type": {"type": "record", "name": "r0", "fields": []}}]
+    for level in range(1, levels):
+        inner = [{"name": "a", "type": f"r{level - 1}"}]
+        fields.append({"name": f"f{level}", "type": {"type": "record", "name": f"r{level}", "fields": inner}})
+    return {"type": "record", "name": "all", "fields": fields}
+
+
 @pytest.mark.parametrize(
-    ("schema", "words"), [(nested(300), "levels deep"), (nested(40), "levels deep"), (doubling(20), "fields")]
+    ("schema", "words"),
+    [
+        *((nested(300), "levels deep"), (nested(40), "levels deep"), (chained(40), "levels deep")),
+        (doubling(20), "fields"),
+    ],
 )
 def test_schemas_that_are_too_deep_or_too_large_are_refused(schema: Any, words: str) -> None:
     with pytest.raises(BadSchema, match=words):
