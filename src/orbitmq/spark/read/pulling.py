@@ -7,6 +7,7 @@ completed before later ones are handed out.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import time
@@ -67,8 +68,15 @@ class _Idle:
         if not connection.is_closed:
             self._connections[connection.address, connecting].append(connection)
 
+    def close(self) -> None:
+        """Closes what is kept."""
+        for idle in self._connections.values():
+            while idle:
+                idle.pop().close()
+
 
 _idle = _Idle()
+atexit.register(_idle.close)
 
 
 @dataclass(eq=False, repr=False)
