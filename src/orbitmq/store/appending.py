@@ -21,7 +21,7 @@ from orbitmq.store.log.log_writer import RECORD_OVERHEAD_BYTES, LogWriter
 from orbitmq.store.log.messages import Appended, PendingMessage, PutStatus
 from orbitmq.store.log.segment import Segment
 from orbitmq.store.options import StoreOptions
-from orbitmq.store.queue.consume_queue import LIGHT_QUEUE_ID, UNIT, UNIT_BYTES, ConsumeQueue, due_time
+from orbitmq.store.queue.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue, due_time
 from orbitmq.store.queue.writer import TRIMMED_PER_CALL
 from orbitmq.store.structures import Structures
 
@@ -157,9 +157,10 @@ class Appending:
                 return
 
     def _make_queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """A queue for a first message, None if it can have none: its topic becomes the name of a folder."""
-        if (light := self._queues.light.get(topic)) is not None and queue_id == LIGHT_QUEUE_ID:
-            return light
+        """A queue, made for a first message; None if it can have none: its topic becomes a folder."""
+        known = self._queues.find(topic, queue_id)
+        if known is not None:
+            return known
         length = len(topic.encode("utf-8", "replace"))
         longest = self._options.max_topic_length
         if topic.startswith("%RETRY%"):

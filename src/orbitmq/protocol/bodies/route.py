@@ -60,7 +60,10 @@ class TopicRouteData(JsonBody):
         """Raises MalformedReply for more queues than any cluster has: a reader is about to make them all."""
         rows, mappings = self.queue_datas, (self.topic_queue_mapping_by_broker or {}).values()
         queues = sum(max(row.read_queue_nums, row.write_queue_nums, 0) for row in rows)
-        queues += sum(max(info.total_queues, 0) for info in mappings)
+        by_scope: dict[str, int] = {}  # each broker's mapping counts the same logical queues
+        for info in mappings:
+            by_scope[info.scope] = max(by_scope.get(info.scope, 0), info.total_queues)
+        queues += sum(by_scope.values())
         queues += sum(count for _, count in self.order_counts())
         if queues > MAX_ROUTE_QUEUES:
             raise MalformedReply(f"a route has {MAX_ROUTE_QUEUES:,} queues at most, and this one {queues:,}")

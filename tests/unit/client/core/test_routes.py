@@ -60,6 +60,14 @@ def test_a_route_with_more_queues_than_any_cluster_has_is_refused_before_they_ar
         route(**sizes)
 
 
+def test_a_logical_queue_counts_once_however_many_brokers_have_a_mapping_of_it() -> None:
+    mappings = {
+        name: TopicQueueMappingInfo("T", total_queues=100_000, bname=name, curr_id_map={})
+        for name in map(str, range(11))
+    }
+    assert len(route(topic_queue_mapping_by_broker=mappings).subscribe_queues) == 100_000
+
+
 def test_subscribe_queues_are_all_that_can_be_read() -> None:
     assert sorted(route().subscribe_queues) == sorted(
         [
