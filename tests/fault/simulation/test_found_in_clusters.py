@@ -310,3 +310,29 @@ def test_a_store_of_an_older_time_elects_no_member_that_a_blind_master_has_left_
 def was_heard(controller: ControllerMachine, member: Member) -> bool:
     server = controller.server
     return server is not None and hasattr(server, "controller") and server.controller.live.was_heard(member)
+
+
+def test_a_master_that_stops_gives_its_role_up_before_it_closes_its_port() -> None:
+    """Controllers take a refused connection for the end of a process. A master that stopped closed its port
+    first; one of its connections to them broke just then, and another member was elected while it had a lease,
+    and messages that its slaves had not got.
+    """
+
+    async def script(cluster: Cluster) -> None:
+        group, (master, _) = cluster.groups[0], members(cluster)
+        server = master.server
+        assert server is not None
+        await asyncio.sleep(3)
+        assert in_sync(cluster) > 1
+        stopping = cluster.loop.create_task(cluster.stop(master))
+        assert await cluster.until(lambda: server.turns.dispatcher.going_away)
+        for controller in cluster.controllers:
+            for link in ((master.name, controller.name), (controller.name, master.name)):
+                for end in cluster.network.between(*link):
+                    end.abort()
+        assert await cluster.until(lambda: group.master is not master and cluster.has_master(group))
+        assert not stopping.done(), "the election came too late to show anything"
+        await stopping
+        assert not cluster.is_broken
+
+    play(script, has_controller=True, is_sync=False, sync_flush=True)

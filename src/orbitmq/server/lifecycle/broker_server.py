@@ -509,16 +509,18 @@ class BrokerServer:
         self._turn_end.stop()
         self._reports.stopping()
         await self._registrar.unregister()
-        # A client that is sent away connects again: no longer here.
-        await self.turns.listener.stop_listening()
         self.turns.dispatcher.going_away = True
         self.turns.waits.end_all()
-        await asyncio.sleep(FAREWELL_SECONDS)
-        await self.turns.stop()
         await self._tasks.stop()
         self.broker.stop(self._clock.now())
-        # One of the slaves may act for this broker, or become master.
+        # One of the slaves may act for this broker, or become master: at once where a controller finds that
+        # nothing listens here any more.
         await self._roles.until_slaves_are_level(LEVEL_SECONDS)
+        self._roles.resign()
+        # A client that is sent away connects again: no longer here.
+        await self.turns.listener.stop_listening()
+        await asyncio.sleep(FAREWELL_SECONDS)
+        await self.turns.stop()
         await self._end_replication()
         await self._route_asker.close()
         await self._other_brokers.close()

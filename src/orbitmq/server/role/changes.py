@@ -59,6 +59,13 @@ class RoleChanges:
         """Begins no further change, and no tasks after a change that is under way: the broker stops."""
         self._stopped = True
 
+    def resign(self) -> None:
+        """Gives up its role where controllers elect: a stopping broker that closes its port has no lease any
+        more in their eyes.
+        """
+        if self._broker.settings.enable_controller_mode:
+            self._broker.role.fence()
+
     async def change(self, change: RoleChange) -> None:
         """See `BrokerServer.change_role`."""
         change.check()
