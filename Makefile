@@ -51,12 +51,15 @@ class-archives: setup ## Java's classes as tests need them, to map at each start
 # Tests that run on two more builds of the hot modules, interpreted and with sanitizers: the property and wire tests, and the unit
 # tests in the folders that hold hot modules. Where most tests are about options, names or rights, only those that name a hot
 # module. All other unit tests run on both builds with `make nightly`.
-# Left out is what takes seconds of CPU time and reaches no hot module, or reads properties alone.
+# Left out is what takes seconds of CPU time and reaches no hot module, or reads properties alone. A broker that runs out of memory
+# at each allocation in turn takes a quarter of the time, and models of whole brokers as much, most of it in Python: they are for
+# the night as well. Tests of frames and the fuzzer reach the same modules.
 COLD := $(patsubst %,--ignore=tests/property/test_%.py,access_control controller_rules fastjson requests roles) \
-  $(patsubst %,--ignore=tests/wire/test_%.py,client_requests compressed_registration json_bodies request_codes sql92) \
-  $(patsubst %,--ignore=tests/unit/protocol/records/test_%.py,compression hashing ids)
+  $(patsubst %,--ignore=tests/property/test_%_model.py,pop store timer transactions) \
+  $(patsubst %,--ignore=tests/wire/test_%.py,client_requests compressed_registration json_bodies request_codes sql92)
+COLD_UNITS := $(patsubst %,tests/unit/protocol/records/test_%.py,compression hashing ids) tests/unit/broker/send/test_without_memory.py
 MIXED := $(patsubst %,tests/unit/%,broker/auth client/core client/producer client/sending spark/read)
-HOT_UNITS = $(filter-out $(MIXED),$(wildcard $(patsubst src/orbitmq/%/,tests/unit/%,$(sort $(dir $(HOT)))))) \
+HOT_UNITS = $(filter-out $(MIXED:=/%) $(COLD_UNITS),$(wildcard $(patsubst src/orbitmq/%,tests/unit/%test_*.py,$(sort $(dir $(HOT)))))) \
   $(sort $(wildcard $(MIXED:%=%/test_*_cy.py)) $(shell grep -l '[a-z]_cy' $(MIXED:%=%/test_*.py)))
 HOT_TESTS = -n 2 --dist loadfile tests/property tests/wire $(COLD) $(HOT_UNITS)
 # A fifth of the generated examples there: the whole suite has all of them. Both take the constants of all modules, from which
@@ -90,11 +93,7 @@ interpreted: setup ## property and wire tests, and unit tests of hot modules, on
 
 # The sanitized build is in a folder of its own, and runs the fuzzer's corpora as well. libFuzzer measures its own memory, and
 # the sanitizers' counts as its. ARGS=tests runs all there are.
-# A broker that runs out of memory at each allocation in turn would take a fifth of the time, and models of whole brokers as
-# much, most of it in Python: those are for the night. Tests of frames and the fuzzer reach the same modules.
-ASAN_TESTS = $(HOT_TESTS) tests/fuzz --ignore=tests/unit/broker/send/test_without_memory.py \
-  $(patsubst %,--ignore=tests/property/test_%_model.py,pop store timer transactions) -k 'not interpreted' \
-  --deselect=tests/fuzz/test_fuzz.py::test_guided_by_coverage
+ASAN_TESTS = $(HOT_TESTS) tests/fuzz -k 'not interpreted' --deselect=tests/fuzz/test_fuzz.py::test_guided_by_coverage
 # A use after free comes before 32 MB more are freed; to keep 256 MB from reuse, the default, costs a fifth of the CPU time.
 ASAN_ENV = ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=32 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
   LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so)"

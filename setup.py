@@ -28,6 +28,7 @@ SANITIZERS = [
     "-fno-sanitize-recover=undefined",
     "-fno-omit-frame-pointer",
     "-O1",
+    "-g1",  # lines for reports: names of variables would take a third of the compiler's time
 ]
 SANITIZED = SANITIZERS if os.environ.get("ORBITMQ_SANITIZE") == "1" else []
 """For `make asan` alone: such modules load only where the compiler's libasan does first."""
