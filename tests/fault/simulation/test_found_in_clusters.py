@@ -314,7 +314,7 @@ def was_heard(controller: ControllerMachine, member: Member) -> bool:
 
 def test_a_master_that_stops_gives_its_role_up_before_it_closes_its_port() -> None:
     """Controllers take a refused connection for the end of a process. A master that stopped closed its port
-    first; one of its connections to them broke just then, and another member was elected while it had a lease,
+    first; a connection to them broke just then, and another member was elected while the master had a lease,
     and messages that its slaves had not got.
     """
 
