@@ -362,7 +362,7 @@ class BrokerServer:
             flush=self._flush_all,
             ask_for_master=self._registrar.register,
             after_step=self._after_replication,
-            save_epochs=lambda: self._epoch_file.write(self.broker.epochs),
+            begin_epoch=lambda epoch: self._epoch_file.begin(self.broker.epochs, epoch),
             on_diverged=self._log_diverged,
         )
 

@@ -101,8 +101,7 @@ class RoleChanges:
         self._turns.listener.close_unsent("the log is cut")
         end = broker.mastership.truncate(physical_offset, self._now())
         broker.role.note_cut(end)
-        if broker.epochs.truncate(end):
-            self._epoch_file.write(broker.epochs)
+        self._epoch_file.truncate(broker.epochs, end)
         return end
 
     def go_blind(self) -> None:
@@ -223,9 +222,8 @@ class RoleChanges:
         epochs = self._broker.epochs
         if number > epochs.last:
             start = self._store.max_physical if epochs.entries else self._store.min_physical
-            epochs.append(Epoch(number, start))
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._threads.save, self._epoch_file.write, epochs)
+            begin, loop = self._epoch_file.begin, asyncio.get_running_loop()
+            await loop.run_in_executor(self._threads.save, begin, epochs, Epoch(number, start))
 
     async def _confirm_all(self) -> None:
         """Counts all of the log as confirmed: it is the group's from now on. Rules that take up what is

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from orbitmq.broker.role.epochs import BadEpochs, Epochs
 from orbitmq.broker.role.machine import Elected, Run
 from orbitmq.broker.role.role import Role, RoleChange
+from orbitmq.protocol.epoch_replication import Epoch
 from orbitmq.server.errors import StartError
 from orbitmq.store.config_files import read_text, write_text
 
@@ -158,6 +159,21 @@ class EpochFile:
                 "cannot be compared with others. Start it with an empty store, and it gets its master's log"
             ) from None
 
-    def write(self, epochs: Epochs) -> None:
-        """Saves the epochs durably. Raises OSError."""
+    def begin(self, epochs: Epochs, entry: Epoch) -> None:
+        """Begins an epoch, on the disk first: one that could not be noted has not begun. Raises OSError,
+        BadEpochs.
+        """
+        longer = Epochs(epochs.entries)
+        longer.append(entry)
+        self._write(longer)
+        epochs.append(entry)
+
+    def truncate(self, epochs: Epochs, log_end: int) -> None:
+        """Forgets the epochs of a log that was cut, on the disk first. Raises OSError."""
+        kept = Epochs(epochs.entries)
+        if kept.truncate(log_end):
+            self._write(kept)
+            epochs.truncate(log_end)
+
+    def _write(self, epochs: Epochs) -> None:
         write_text(self._path, epochs.to_text())

@@ -36,8 +36,8 @@ class ReplicationRunner:
 
     `tls` is for connections of slaves. `flush()` brings the log to the disk,
     `ask_for_master()` asks the name servers for the master, `after_step(now)` ends a turn that has stored
-    something or heard of replicas. In controller mode `save_epochs()` brings the epochs to the disk, and
-    `on_diverged(common_end)` is called with the place where this log and the master's part.
+    something or heard of replicas. In controller mode `begin_epoch(epoch)` begins one of the master's, on the
+    disk first, and `on_diverged(common_end)` is called with the place where this log and the master's part.
     """
 
     _broker: Broker
@@ -48,7 +48,7 @@ class ReplicationRunner:
     flush: Callable[[], Awaitable[object]]
     ask_for_master: Callable[[], Awaitable[object]]
     after_step: Callable[[int], None]
-    save_epochs: Callable[[], None] = lambda: None
+    begin_epoch: Callable[[Epoch], None] = lambda epoch: None
     on_diverged: Callable[[int], None] = lambda common_end: None
 
     def __post_init__(self) -> None:
@@ -94,10 +94,6 @@ class ReplicationRunner:
     def _follow_epochs(self, replica: ReplicaLog, master: str, now: int) -> Following:
         broker = self._broker
 
-        def on_epoch(epoch: Epoch) -> None:
-            broker.epochs.append(epoch)
-            self.save_epochs()
-
         return EpochFollowing(
             replica,
             master,
@@ -105,7 +101,7 @@ class ReplicationRunner:
             broker_id=broker.role.slave_id,
             epochs=broker.epochs,
             least_epoch=broker.role.epoch,
-            on_epoch=on_epoch,
+            on_epoch=self.begin_epoch,
         )
 
     async def listen(self) -> None:

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from orbitmq.broker.role.epochs import Epochs
 from orbitmq.broker.role.machine import Elected
 from orbitmq.broker.role.role import Role, RoleChange
+from orbitmq.protocol.epoch_replication import Epoch
 from orbitmq.server.errors import StartError
-from orbitmq.server.role.files import Application, FollowedFile, IdentityFile, RunFile
+from orbitmq.server.role import files
+from orbitmq.server.role.files import Application, EpochFile, FollowedFile, IdentityFile, RunFile
 
 OWN = "host-2:10911"
 
@@ -104,3 +107,27 @@ def test_a_run_after_an_unreadable_one_may_lack_the_end_of_its_log(tmp_path: Pat
     path = tmp_path / "lastRun"
     path.write_text(text)
     assert RunFile(path, "C", "broker-a").begin(0, sync_flush=True).last is None
+
+
+def test_epochs_that_the_disk_does_not_take_neither_begin_nor_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, epochs = EpochFile(tmp_path / "epochs"), Epochs([Epoch(1, 0)])
+
+    def full(path: Path, text: str) -> None:
+        raise OSError(28, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write_text", full)
+        with pytest.raises(OSError, match="full"):
+            file.begin(epochs, Epoch(2, 100))
+    assert epochs.last == 1
+    file.begin(epochs, Epoch(2, 100))
+    assert file.read().entries == epochs.entries == [Epoch(1, 0), Epoch(2, 100)]
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write_text", full)
+        with pytest.raises(OSError, match="full"):
+            file.truncate(epochs, 100)
+    assert epochs.last == 2
+    file.truncate(epochs, 100)
+    assert file.read().entries == epochs.entries == [Epoch(1, 0)]
