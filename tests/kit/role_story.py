@@ -329,6 +329,11 @@ def _log_ends(story: RoleStory, end: str, confirmed: str | None) -> None:
     story.log.confirmed = None if confirmed is None else int(confirmed)
 
 
+def _member_tells(story: RoleStory, member: str, epoch: str, cannot: str | None) -> None:
+    story.role.note_epoch(int(epoch))
+    story.role.note_member(int(member), is_able=cannot is None)
+
+
 _EVENTS: list[tuple[str, Callable[..., Any]]] = [
     (r"after (\d+) ms", _pass_time),
     (r"the log ends at (\d+)(?:, confirmed (\d+))?", _log_ends),
@@ -336,9 +341,7 @@ _EVENTS: list[tuple[str, Callable[..., Any]]] = [
     (r"it may go on blind", lambda story: setattr(story.settings, "enable_blind_master", True)),
     (
         r"(\d+) is in epoch (\d+), and can( not)? be left to it",
-        lambda story, member, epoch, cannot: story.role.note_member(
-            int(member), int(epoch), is_able=cannot is None
-        ),
+        _member_tells,
     ),
     (r"it followed (\d+) in epoch (\d+)", _followed),
     (r"no controller answers", lambda story: story.machine.nobody_answers()),

@@ -181,7 +181,8 @@ class Member(RoleStory):
                 self.epochs.append(epoch)
             self.append(record)
         master.now = self.controller.now
-        master.role.note_member(self.id, self.role.epoch, is_able=self.may_be_blind)
+        master.role.note_epoch(self.role.epoch)
+        master.role.note_member(self.id, is_able=self.may_be_blind)
         master._line(f"{self.id} is linked at {self.log.max_physical}")
         self.role.release_readers()
         self.role.note_confirmed(master.log.confirm_offset)

@@ -68,8 +68,11 @@ class KVConfig:
 
     def delete(self, namespace: str, key: str) -> None:
         """Removes a value, if it is there."""
-        value = self.namespaces.get(namespace, {}).pop(key, None)
+        values = self.namespaces.get(namespace, {})
+        value = values.pop(key, None)
         if value is not None:
+            if not values:
+                del self.namespaces[namespace]  # names of empty ones would have no bound
             self._keys -= 1
             self._characters -= len(namespace) + len(key) + len(value)
             peer = self._peer_of.pop((namespace, key), None)
@@ -80,7 +83,7 @@ class KVConfig:
             self._dirty_tables.mark(self.NAME)
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
-        """All values of a namespace, None if nothing was ever set in it."""
+        """All values of a namespace, None if nothing is set in it."""
         return self.namespaces.get(namespace)
 
     def to_text(self) -> str:

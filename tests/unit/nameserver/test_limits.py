@@ -122,3 +122,11 @@ def test_keys_of_the_file_count_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "1 keys at most" in refused(lambda: again.ask(PutKvConfig("n", "b", "x")))[1]
     again.ask(DeleteKvConfig("n", "a"))
     again.ask(PutKvConfig("n", "b", "x"))
+
+
+def test_a_namespace_goes_with_its_last_key() -> None:
+    story = Story()
+    for number in range(3):
+        story.ask(PutKvConfig(f"n{number}", "k", "v"))
+        story.ask(DeleteKvConfig(f"n{number}", "k"))
+    assert story.server.kv.to_text() == '{"configTable":{}}'

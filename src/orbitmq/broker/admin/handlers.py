@@ -100,8 +100,11 @@ def exchange_broker_ha_info(tables: AdminTables, call: Call[ExchangeBrokerHaInfo
     request, role, identity = call.request, tables.role, tables.identity
     versions = tables.replication.table_versions
     if request.broker_id is not None and request.table_version is not None:
-        versions.taken(request.broker_id, request.table_version)
-        role.note_member(request.broker_id, request.known_epoch, is_able=bool(request.may_be_blind))
+        role.note_epoch(request.known_epoch)
+        # Of others than those that follow, notes would have no bound.
+        if any(link.broker_id == request.broker_id for link in tables.replication.links.all):
+            versions.taken(request.broker_id, request.table_version)
+            role.note_member(request.broker_id, is_able=bool(request.may_be_blind))
         return HaInfoReply()
     if request.master_ha_address:
         if not role.is_slave or tables.settings.enable_controller_mode:

@@ -121,9 +121,8 @@ class RoleState:
         """A controller has said that this epoch is the last one: what others have told does not count."""
         self.heard_epoch = 0
 
-    def note_member(self, broker_id: int, epoch: int | None, *, is_able: bool) -> None:
-        """Notes what a slave has told its master of itself."""
-        self.note_epoch(epoch)
+    def note_member(self, broker_id: int, *, is_able: bool) -> None:
+        """Notes if a slave has told its master that it can be left to a blind one."""
         (self.able.add if is_able else self.able.discard)(broker_id)
 
     def note_epoch(self, epoch: int | None) -> None:

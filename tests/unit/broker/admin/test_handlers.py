@@ -1,5 +1,6 @@
+from orbitmq.broker.role.links import SlaveLink
 from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
-from orbitmq.protocol.requests.ha import GetBrokerHaStatus
+from orbitmq.protocol.requests.ha import ExchangeBrokerHaInfo, GetBrokerHaStatus
 from orbitmq.protocol.requests.topic import CleanUnusedTopic
 from tests.kit.world import NOW, World
 
@@ -16,6 +17,18 @@ def test_figures_as_texts() -> None:
 def test_a_master_without_slaves() -> None:
     body = World().ask(GetBrokerHaStatus()).body
     assert (body.master, body.in_sync_slave_nums, body.ha_connection_info) == (True, 0, [])
+
+
+def test_a_master_notes_the_words_of_those_who_follow_it_and_no_others() -> None:
+    world, link = World(), SlaveLink("h:1", NOW)
+    link.broker_id = 2
+    world.replication.links.add(link)
+    for broker_id in (2, 3, 4):
+        world.ask(ExchangeBrokerHaInfo(broker_id=broker_id, table_version=1, may_be_blind=True))
+    assert world.role.able == {2}
+    versions = world.replication.table_versions
+    assert not versions.are_taken(NOW, {2})
+    assert versions.are_taken(NOW, {3, 4})
 
 
 def test_queues_of_unknown_topics_are_deleted() -> None:
