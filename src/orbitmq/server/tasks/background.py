@@ -30,9 +30,11 @@ class BackgroundTasks:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s failed and does not go on: restart this server", task.get_name(), exc_info=error)
 
-    async def stop(self) -> None:
-        """Cancels what still runs, and waits for its end."""
+    async def stop(self, grace_seconds: float = 0.0) -> None:
+        """Cancels what still runs after a time, and waits for its end."""
         tasks = list(self._tasks)
+        if tasks and grace_seconds:
+            await asyncio.wait(tasks, timeout=grace_seconds)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

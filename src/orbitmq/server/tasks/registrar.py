@@ -27,6 +27,8 @@ from orbitmq.server.tasks.background import BackgroundTasks
 log = logging.getLogger(__name__)
 
 FAREWELL_TIMEOUT_MS = 3_000
+GRACE_SECONDS = 0.5
+"""Time that registrations under way have to end before a farewell."""
 
 
 @dataclass(eq=False, repr=False)
@@ -61,16 +63,22 @@ class Registrar:
         Without `force` a name server that has the present table only learns that the broker lives. After
         `unregister` nothing is sent.
         """
-        if self._role.current is Role.UNKNOWN:
+        if self._is_away():
             return 0
         for _ in range(0, len(self._topics.by_name), TEXTS_PER_TURN):
             if self._topics.make_wire_texts(TEXTS_PER_TURN):
                 break
             await asyncio.sleep(0)
-        if self._stopped:
-            return 0
-        results = await asyncio.gather(*(self._register_with(address, force) for address in self._addresses))
-        return sum(results)
+        under_way = [
+            self._background.start(self._register_with(address, force), f"registration with {address}")
+            for address in self._addresses
+        ]
+        results = await asyncio.gather(*under_way, return_exceptions=True)
+        return results.count(True)
+
+    def _is_away(self) -> bool:
+        """True while no route may name this broker."""
+        return self._stopped or self._role.current is Role.UNKNOWN
 
     async def _register_with(self, address: str, force: bool) -> bool:
         identity, settings, topics = self._identity, self._settings, self._topics
@@ -86,7 +94,7 @@ class Registrar:
                 self._heartbeat_timeout_ms,
                 split_size=settings.split_registration_size if settings.enable_split_registration else None,
             ):
-                if self._stopped:
+                if self._is_away():
                     return False
                 reply = await self._pool.call(address, request, self._timeout_ms)
                 self._role.note_master(reply.master_addr, reply.ha_server_addr)
@@ -133,7 +141,7 @@ class Registrar:
     def topics_changed(self) -> None:
         """Tells all name servers of the topics that changed since the last call, soon."""
         changed = self._topics.drain_changed()
-        if self._stopped or self._role.current is Role.UNKNOWN:
+        if self._is_away():
             return
         request = registration.register_changed(
             self._identity,
@@ -152,18 +160,18 @@ class Registrar:
             # The next full registration carries the change.
             log.debug("name server %s did not accept a topic: %s", address, error)
 
-    async def withdraw(self) -> None:
-        """Takes the broker out of the routes under its present id, before it comes back under another."""
-        await self._unregister()
-
     async def unregister(self) -> None:
-        """Unregisters from all name servers; registrations under way end before."""
+        """Leaves the routes for good."""
         self._stopped = True
-        await self._unregister()
+        await self.withdraw()
         await self._pool.close()
 
-    async def _unregister(self) -> None:
-        await self._background.stop()
+    async def withdraw(self) -> None:
+        """Takes the broker out of the routes under its present id, before it comes back under another.
+        Registrations under way end before.
+        """
+        # A name server may take up a long registration behind a farewell that came after it.
+        await self._background.stop(GRACE_SECONDS)
         request = registration.unregister(self._identity)
 
         async def leave(address: str) -> None:

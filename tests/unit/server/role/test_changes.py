@@ -15,7 +15,7 @@ from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, PeerBusy
 from orbitmq.protocol.handles.pop import REVIVE_GROUP
-from orbitmq.protocol.requests.admin import UpdateBrokerConfig
+from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo, UpdateBrokerConfig
 from orbitmq.protocol.requests.group import UpdateAndCreateSubscriptiongroup
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.requests.send import SendMessage
@@ -234,3 +234,22 @@ async def test_a_new_master_has_the_topics_of_its_log_though_their_table_never_c
         config = new.broker.topics.get("New")
         assert config is not None
         assert (config.read_queue_nums, config.perm) == (1, 6)
+
+
+async def test_a_registration_under_way_does_not_bring_a_broker_back_that_left_the_routes(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as here:
+        broker, routes = here.broker.broker, here.server.namesrv.nameserver.routes
+        for number in range(1_000):
+            broker.topics.ensure(f"T{number}", 4, NOW)
+        registrar = here.broker._registrar
+        assert await registrar.register() == 1
+        registering = asyncio.create_task(registrar.register())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        broker.role.fence()
+        await registrar.withdraw()
+        await registering
+        await here.ask(GetBrokerRuntimeInfo())
+        assert not routes.groups
