@@ -381,6 +381,7 @@ class RoleMachine:
         before, role = self.remembered, self._role
         if (
             before is not None
+            and self.broker_id
             and self._settings.enable_blind_master
             and role.current is Role.UNKNOWN
             and before.epoch >= max(role.epoch, self._epochs.last, self.known_epoch)

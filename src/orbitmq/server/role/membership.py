@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.role.machine import GONE, NOT_MASTER, RETRY_MS, RoleMachine
-from orbitmq.net.errors import NetError
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.requests.controller import ControllerApplyBrokerId, ControllerGetNextBrokerId
-from orbitmq.server.role.controller_client import ControllerClient, NoController
+from orbitmq.server.role.controller_client import ControllerClient
 from orbitmq.server.role.files import Application, IdentityFile
 
 log = logging.getLogger(__name__)
 
+TRIES = 10
+"""Tries for an id that others are not faster to get; a group that takes no member is said in the log."""
 STEP_SECONDS = 0.1
 """Pause before a registration, or an application for an id, is tried again at once."""
 
@@ -57,7 +58,7 @@ class Membership:
                     self._on_news()
                 else:
                     self._say(f"the controller refuses this broker: {refused}")
-            except (NetError, NoController, OSError) as error:
+            except (OrbitError, OSError) as error:
                 self._say(f"no controller answers: {error}")
                 pause = min(pause, RETRY_MS / 1000)
             await asyncio.sleep(pause)
@@ -84,6 +85,7 @@ class Membership:
     async def _apply(self) -> int:
         identity, loop = self._identity, asyncio.get_running_loop()
         application = self._file.read_application()
+        tries = 0
         while True:
             if application is None:
                 asked = ControllerGetNextBrokerId(identity.cluster, identity.name)
@@ -96,7 +98,8 @@ class Membership:
                     ControllerApplyBrokerId(identity.cluster, identity.name, *application)
                 )
             except BrokerRefused as refused:
-                if refused.code != ResponseCode.CONTROLLER_BROKER_ID_INVALID:
+                tries += 1
+                if refused.code != ResponseCode.CONTROLLER_BROKER_ID_INVALID or tries == TRIES:
                     raise
                 application = None  # somebody else was faster
                 await asyncio.sleep(STEP_SECONDS)

@@ -22,3 +22,11 @@ def test_a_slave_tells_of_the_last_change_of_the_set_that_a_controller_has_told_
     )
     machine.known_epoch = 5
     assert machine.heartbeat().set_epoch is None
+
+
+def test_a_broker_that_has_lost_its_id_does_not_follow_its_master_of_before() -> None:
+    story = RoleStory(own_id=0)
+    story.settings.enable_blind_master = True
+    story.machine.remembered = Elected.followed("host-1:10911", 3)
+    story.machine.nobody_answers()
+    assert story.machine.next_step(story.now) is None
