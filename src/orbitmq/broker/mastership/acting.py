@@ -68,6 +68,10 @@ class ActingWork:
         broker had, and passes over what `acted` says was done.
         """
         self.note(is_open=False, soon=True)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Ends without a word of how far it got: it could not begin."""
         own = self.mastership
         own.timer.close()
         own.delay.stop()

@@ -205,9 +205,14 @@ class ActingMaster:
         broker.role.work_for_master(works=True)
         # A master that comes back from here on waits for the end.
         broker.delay.note_acted(replace(broker.delay.acted or ActedFor(), is_open=True), soon=False)
-        await self._reopen_timers(None)
-        for _ in broker.acting.begin(escape, self._now()):
-            await asyncio.sleep(0)
+        try:
+            await self._reopen_timers(None)
+            for _ in broker.acting.begin(escape, self._now()):
+                await asyncio.sleep(0)
+        except Exception:
+            broker.acting.let_go()
+            self._rest()
+            raise
         self._timers = TimerRunner(broker.timer, self._now, self._after_step, self._executor)
 
     async def _end_work(self) -> None:
@@ -219,9 +224,12 @@ class ActingMaster:
                 timers.stop()
             broker.acting.end()
         finally:
-            self._timers = self._escape = None
-            broker.role.work_for_master(works=False)
-            self._idle.set()
+            self._rest()
+
+    def _rest(self) -> None:
+        self._timers = self._escape = None
+        self._broker.role.work_for_master(works=False)
+        self._idle.set()
 
     async def _finish_due_time(self, timers: TimerRunner) -> None:
         """Sends on the rest of the timer messages that are due at one time: the master is told a time up to

@@ -443,6 +443,35 @@ async def test_a_slave_says_that_it_acts_before_it_begins(
         await pool.close()
 
 
+async def test_a_disk_error_when_a_slave_takes_up_its_masters_work_does_not_end_that_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = PatientPool()
+    async with running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here:
+        other = another(here, tmp_path / "o", brokerName="broker-b")
+        await other.start()
+        async with slave_of(here, tmp_path / "s", **WORKS) as slave:
+            await pool.call(other.address, send_request(b"so that it has the topic"))
+            await keeps_all(here.broker)
+            await here.send(body=b"soon", properties=timer(here.now() + 500))
+            await until(Group(here, slave).is_level)
+            await until(lambda: slave.broker.topics.get("T") is not None)
+            reopen, failures = slave.store.current_timers.reopen, [OSError(5, "Input/output error")]
+
+            def reopen_at_last(now: int, mark: TimerMark | None = None) -> None:
+                if failures:
+                    raise failures.pop()
+                reopen(now, mark)
+
+            monkeypatch.setattr(slave.store.current_timers, "reopen", reopen_at_last)
+            await here.broker.stop()
+            async with asyncio.timeout(60):
+                await until(lambda: b"soon" in bodies(other))
+            assert not failures
+        await other.stop()
+    await pool.close()
+
+
 async def test_a_slave_that_acts_anew_and_becomes_master_delivers_nothing_twice(tmp_path: Path) -> None:
     pool = PatientPool()
     async with running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here:
