@@ -154,7 +154,14 @@ class ShardSupervisor:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
             since = loop.time()
-            if await shard.start():
+            try:
+                is_ready = await shard.start()
+            except (
+                OSError
+            ) as error:  # no memory or process left: the one before has ended, and counts as this
+                log.error("shard %s cannot be started: %s", shard.command.name, error)
+                continue
+            if is_ready:
                 log.warning("shard %s is back on %s", shard.command.name, shard.address)
                 self._notify()
 
