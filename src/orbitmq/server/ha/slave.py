@@ -307,10 +307,6 @@ class HaClient:
         if data is not None:
             connection.send(data)
 
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.abort()
-
 
 class _MasterConnection(asyncio.Protocol):
     """The connection to the master. `closed` holds why it has ended, None for its end by the other side."""
