@@ -25,7 +25,6 @@ from orbitmq.broker.transaction.handlers import decisions_first
 from orbitmq.handling.call import Warm
 from orbitmq.net.address import format_address
 from orbitmq.protocol.records.ids import UniqueIds, pack_host
-from orbitmq.server.errors import CannotListen
 from orbitmq.server.lifecycle.broker_tables import load_tables
 from orbitmq.server.lifecycle.clock import Clock
 from orbitmq.server.lifecycle.private_folder import make_private
@@ -133,6 +132,8 @@ class BrokerServer:
                 await self._start_on_store()
             except BaseException:
                 if self._has_parts:
+                    await self._registrar.unregister()
+                    await self.turns.stop()
                     await self._tasks.stop()
                 await self._end_replication()
                 await self._close_store()
@@ -176,11 +177,7 @@ class BrokerServer:
         if settings.enable_controller_mode:
             self.controller_mode = self._make_controller_mode()
             self.turns.listener.flushes.may_answer = lambda: self.controller_mode.may_answer
-        try:
-            await self.replication.start()
-        except CannotListen:
-            await self.turns.listener.stop_listening()
-            raise
+        await self.replication.start()
         broker.check_back.keeps_up = self._keeps_up
         self._tasks.start()
         if settings.enable_property_filter:
