@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from orbitmq.client.consumer.consuming import Consumption
@@ -38,7 +39,8 @@ class Assignment:
         self._tasks: dict[MessageQueue, Kept] = {}
         self._locks = locks
         self._consumption: Consumption | None = None
-        self._suspended: set[str] = set()
+        self._suspended: Counter[str] = Counter()
+        """Topics whose queues are not taken, for resets are under way, with the number of these."""
         self._turn = asyncio.Lock()  # queues are taken and given up by one task at a time
         self.wake = asyncio.Event()
         """Set to have the queues shared out at once."""
@@ -94,7 +96,7 @@ class Assignment:
         """One pass over all topics; False where something was in the way and it should soon be repeated."""
         balanced = True
         for topic in list(self._session.subscriptions):
-            if topic in self._suspended:
+            if self._suspended[topic]:
                 continue
             try:
                 balanced = await self._rebalance_topic(topic) and balanced
@@ -306,14 +308,14 @@ class Assignment:
         self, topic: str, offsets: dict[MessageQueue, int], wait_seconds: float, *, confirmed: bool = False
     ) -> None:
         """Continues at other offsets: queues are given up, handlers have a while to end, offsets are set."""
-        async with self._turn:
-            mine = [queue for queue in self._pulls if queue.topic == topic and queue in offsets]
-            if not mine:
-                return
-            self._suspended.add(topic)
-            held = [self._pulls[queue].held for queue in mine]
-            await self.drop(mine)
+        self._suspended[topic] += 1
         try:
+            async with self._turn:
+                mine = [queue for queue in self._pulls if queue.topic == topic and queue in offsets]
+                if not mine:
+                    return
+                held = [self._pulls[queue].held for queue in mine]
+                await self.drop(mine)
             for one in held:
                 one.clear()
             await asyncio.sleep(wait_seconds)
@@ -324,7 +326,7 @@ class Assignment:
                 if (stored := await self._session.offsets.stored(queue)) != offsets[queue]:
                     raise SeekFailed(f"{queue} stays at {stored}: its broker did not take {offsets[queue]}")
         finally:
-            self._suspended.discard(topic)
+            self._suspended[topic] -= 1
             self.wake.set()
 
     async def close(self) -> None:

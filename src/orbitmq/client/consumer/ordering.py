@@ -197,9 +197,13 @@ class LockedConsumption(ABC):
         if (before := self._leaving.get(held.queue)) is not None:
             await before.wait()
 
+    @staticmethod
+    def _lock_holds(held: ProcessQueue) -> bool:
+        return held.locked and now_ms() - held.last_lock_ms <= LOCK_VALID_MS
+
     async def _is_ours(self, held: ProcessQueue) -> bool:
         """True while the queue's lock is ours; asks for it if it has not been renewed for too long."""
-        if not held.locked or now_ms() - held.last_lock_ms > LOCK_VALID_MS:
+        if not self._lock_holds(held):
             self.locked(held, held.queue in await self._locks.lock([held.queue]))
         if not held.locked:
             await asyncio.sleep(WAIT_FOR_LOCK_SECONDS)
@@ -256,6 +260,8 @@ class OrderedConsumption(LockedConsumption):
                 async with self._at_a_time:
                     if not self._goes_on(held):
                         return
+                    if not self._lock_holds(held):
+                        continue  # it was lost while the queue waited for its turn
                     pause = await self._handle_or_wait(held, head)
                 if pause:
                     await self._pause(held, line, pause)
@@ -313,7 +319,8 @@ class KeyOrderedConsumption(LockedConsumption):
             if not await self._is_ours(held):
                 continue
             await self._at_a_time.acquire()
-            if not self._goes_on(held) or (taken := line.order.take(clock())) is None:
+            may_begin = self._goes_on(held) and self._lock_holds(held)
+            if not may_begin or (taken := line.order.take(clock())) is None:
                 self._at_a_time.release()
                 continue
             self._begin(held, line, *taken)

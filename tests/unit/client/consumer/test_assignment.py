@@ -20,6 +20,7 @@ from orbitmq.protocol.requests.offset import (
     OffsetReply,
     QueryConsumerOffset,
     SearchOffsetByTimestamp,
+    UpdateConsumerOffset,
 )
 from orbitmq.protocol.requests.pull import PullMessage
 from tests.kit.client_queues import Queues, Seen, until
@@ -132,3 +133,43 @@ async def test_members_come_and_go(broker: FakeBroker) -> None:
         broker.push(NotifyConsumerIdsChanged("g"))
         await asyncio.sleep(0.1)
         assert len(consumer.queues) == 4
+
+
+async def test_a_seek_that_is_given_up_leaves_its_topic_to_be_read(broker: FakeBroker) -> None:
+    """The topic stayed suspended: its queues were this member's no more, and never taken again."""
+    queues, seen = Queues(broker, "T"), Seen()
+    queues.put(b"0")
+    async with PushConsumer("g", broker.address, consume_from_where=FIRST_OFFSET) as consumer:
+        consumer.subscribe("T", "*", seen)
+        await seen.count(1)
+        broker.hold(UpdateConsumerOffset)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await consumer.seek({consumer.queues[0]: 0})
+        broker.release(UpdateConsumerOffset)
+        queues.put(b"1")
+        await until(lambda: b"1" in [message.body for message in seen], seconds=20)
+
+
+async def test_seeks_in_queues_of_one_topic_do_not_disturb_each_other(broker: FakeBroker) -> None:
+    """The first one that was done had the other's queue taken at its old offset."""
+    queues, seen = Queues(broker, "T", queues=2), Seen()
+    queues.put(b"0")
+    queues.put(b"1", queue_id=1)
+    async with PushConsumer("g", broker.address, consume_from_where=FIRST_OFFSET) as consumer:
+        consumer.subscribe("T", "*", seen)
+        await seen.count(2)
+        await consumer._assignment.commit(confirmed=True)  # type: ignore[union-attr]
+        slow, quick = consumer.queues
+        broker.hold(
+            UpdateConsumerOffset, lambda request: request.queue_id == 0 and request.commit_offset == 0
+        )
+        held = asyncio.create_task(consumer.seek({slow: 0}))
+        await broker.until(lambda: broker._held[UpdateConsumerOffset])
+        await consumer.seek({quick: 0})
+        await asyncio.sleep(0.2)
+        broker.release(UpdateConsumerOffset)
+        await held
+        async with asyncio.timeout(20):
+            await seen.count(4)
+    assert sorted(message.body for message in seen) == [b"0", b"0", b"1", b"1"]

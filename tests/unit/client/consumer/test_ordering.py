@@ -321,3 +321,33 @@ async def reading_by_key(broker: FakeBroker, handle: Any, **options: Any) -> Asy
     consumer.subscribe("T", "*", handle)
     async with consumer:
         yield consumer
+
+
+async def test_a_lock_that_is_lost_while_a_queue_waits_for_its_turn_counts(
+    broker: FakeBroker, order: dict[str, bool]
+) -> None:
+    """Another member has the queue by then: both would handle its messages at the same time."""
+    queues, handle, granted = Queues(broker, "T", "%RETRY%g", queues=2), Handling(), {0, 1}
+    queues.put(b"0")
+    queues.put(b"1", queue_id=1)
+    broker.on(
+        LockBatchMq,
+        lambda request: JsonReply[LockBatchResponseBody](
+            LockBatchResponseBody([one for one in request.body.mq_set if one.queue_id in granted])
+        ),
+    )
+    async with reading(broker, handle, **order, concurrency=1) as consumer:
+        await until(lambda: len(consumer.queues) == 2)
+        second = 1 - int(handle.begun[0])
+        assert consumer._assignment is not None
+        waiting = consumer._assignment.held(consumer.queues[second])
+        assert waiting is not None
+        await until(lambda: len(waiting))
+        await asyncio.sleep(0.05)  # it waits behind the first message
+        granted.discard(second)
+        await until(lambda: not waiting.locked)
+        handle.go.set()
+        await asyncio.sleep(0.3)
+        assert len(handle.begun) == 1
+        granted.add(second)
+        await until(lambda: len(handle.begun) == 2)
