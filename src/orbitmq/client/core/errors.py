@@ -168,7 +168,10 @@ class MessageStays(ClientError):
 
 
 class CancelledFromOutside(ClientError):
-    """Something outside of the client has cancelled its tasks. They begin again a second later."""
+    """Something outside of the client has cancelled its tasks. They begin again a second later.
+
+    A send that was under way fails with it: whether the message is stored is not known.
+    """
 
 
 class FiltersDiffer(ClientError):

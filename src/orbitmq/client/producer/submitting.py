@@ -18,6 +18,7 @@ from orbitmq.client.producer.deliveries_cy import Delivery, body_of, complete_st
 from orbitmq.client.sending.attempts import Sender
 from orbitmq.client.sending.delivery import Courier
 from orbitmq.client.sending.in_flight import InFlight
+from orbitmq.client.sending.joining import interrupted
 from orbitmq.client.sending.preparing import Preparation
 from orbitmq.client.sending.queue_choice import queue_of_key, queue_of_lite_topic
 from orbitmq.client.sending.results import BatchResults, single_result
@@ -229,6 +230,11 @@ class Submitter:
             self._traced([delivery], [result], began_ms, reply)
             self._complete([delivery], [result])
 
+    def interrupted(self, deliveries: list[Delivery]) -> None:
+        """Fails those that are not complete: somebody else has cancelled the task that sends them."""
+        left = [delivery for delivery in deliveries if not delivery.done()]
+        self._complete(left, [interrupted()] * len(left))
+
     def _traced(
         self, deliveries: list[Delivery], results: list[SendResult], began_ms: int, reply: SendReply
     ) -> None:
@@ -253,21 +259,31 @@ class _QueueSender:
         self._submitter = submitter
         self._queue = queue
         self._waiting: deque[Delivery] = deque()
+        self._batch: list[Delivery] = []
         self.task: asyncio.Task[None] | None = None
 
     def put(self, delivery: Delivery) -> None:
         self._waiting.append(delivery)
         if self.task is None:
-            self.task = asyncio.create_task(self._empty(), name="submitted messages")
+            self._begin()
+
+    def _begin(self) -> None:
+        self.task = asyncio.create_task(self._empty(), name="submitted messages")
+        self.task.add_done_callback(self._ended)
 
     async def _empty(self) -> None:
         submitter = self._submitter
-        try:
-            while self._waiting:
-                batch = take_batch(self._waiting, submitter.batch_size, submitter.batch_bytes)
-                await submitter.send(self._queue, batch)
-        finally:
-            self.task = None
+        while self._waiting:
+            self._batch = take_batch(self._waiting, submitter.batch_size, submitter.batch_bytes)
+            await submitter.send(self._queue, self._batch)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.task = None
+        if task.cancelled():
+            self._submitter.interrupted([*self._batch, *self._waiting])
+            self._waiting.clear()
+        elif self._waiting:
+            self._begin()
 
 
 class _SendersInTurn:

@@ -7,8 +7,10 @@ again by itself, under the id that it has, so that one which no broker takes fai
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 
+from orbitmq.client.core.errors import CancelledFromOutside
 from orbitmq.client.core.message import Message, SendResult
 from orbitmq.client.core.options import ProducerOptions
 from orbitmq.client.sending.batching_cy import ENTRY_BYTES
@@ -104,7 +106,12 @@ class Joiner:
         for joined in leaving:
             task = self._loop.create_task(self._send(joined))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(functools.partial(self._ended, joined))
+
+    def _ended(self, joined: _Joined, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            _fail(joined, interrupted())
 
     async def _send(self, joined: _Joined) -> None:
         try:
@@ -130,9 +137,7 @@ class Joiner:
             for message, unique_id, future in zip(joined.messages, joined.ids, joined.futures, strict=True):
                 await self._send_alone(message, unique_id, joined.queue, future)
         except Exception as error:
-            for future in joined.futures:
-                if not future.done():
-                    future.set_exception(error)
+            _fail(joined, error)
 
     async def _send_alone(
         self, message: Message, unique_id: str, queue: MessageQueue | None, future: asyncio.Future[SendResult]
@@ -146,6 +151,17 @@ class Joiner:
         else:
             if not future.done():
                 future.set_result(single_result(reply, chosen, unique_id))
+
+
+def interrupted() -> CancelledFromOutside:
+    """The failure of a send whose task somebody else has cancelled."""
+    return CancelledFromOutside("something outside of the client cancelled the send: it may be stored")
+
+
+def _fail(joined: _Joined, error: Exception) -> None:
+    for future in joined.futures:
+        if not future.done():
+            future.set_exception(error)
 
 
 def _drop_cancelled(joined: _Joined) -> None:

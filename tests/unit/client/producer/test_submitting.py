@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orbitmq import sync
-from orbitmq.client.core.errors import IllegalMessage, SendFailed
+from orbitmq.client.core.errors import CancelledFromOutside, IllegalMessage, SendFailed
 from orbitmq.client.core.message import Message, SendResult
 from orbitmq.client.producer.deliveries_cy import Delivery
 from orbitmq.client.producer.producer import Producer
@@ -130,3 +130,27 @@ def test_a_thread_submits_and_waits(rocketmq_isolated: Isolated) -> None:
         producer.flush()
         assert [delivery.result(120).queue_offset for delivery in deliveries] == list(range(20))
         assert all(delivery.done() for delivery in deliveries)
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["before its first step", "while a batch is sent"])
+async def test_submitted_messages_whose_task_somebody_cancels_fail(broker: FakeBroker, at_once: bool) -> None:
+    """Their deliveries stayed open for ever, and so did all later ones of the queue."""
+    broker.topic("T", 1)
+    broker.on(SendMessageV2, lambda _: SendReply("0" * 32, 0, 0))
+    async with Producer("shop", broker.address) as producer:
+        await producer.queues("T")
+        broker.hold(SendMessageV2)
+        first = await producer.submit(Message("T", b"first", sharding_key="k"))
+        if not at_once:
+            await broker.until(lambda: broker._held[SendMessageV2])
+        second = await producer.submit(Message("T", b"second", sharding_key="k"))
+        (sender,) = producer._submitter._of_queue.values()
+        assert sender.task is not None
+        sender.task.cancel()
+        async with asyncio.timeout(5):
+            for delivery in (first, second):
+                with pytest.raises(CancelledFromOutside):
+                    await delivery
+            broker.release(SendMessageV2)
+            await (await producer.submit(Message("T", b"third", sharding_key="k")))
+            await producer.flush()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orbitmq.client.consumer.pull_consumer import PullConsumer
-from orbitmq.client.core.errors import IllegalMessage
+from orbitmq.client.core.errors import CancelledFromOutside, IllegalMessage
 from orbitmq.client.core.message import Message, SendResult
 from orbitmq.client.producer.producer import Producer
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -225,3 +225,24 @@ async def test_closing_waits_for_sends_that_share_a_request(broker: FakeBroker) 
     await asyncio.sleep(0)
     await producer.close()
     assert all(isinstance(result, SendResult) for result in await asyncio.gather(*sends))
+
+
+async def test_a_send_whose_task_somebody_cancels_fails(broker: FakeBroker) -> None:
+    """The caller waited for ever: a program that cancels all tasks that it finds cancelled that one, too."""
+    storing(broker)
+    broker.topic("T", 1)
+    async with Producer("shop", broker.address) as producer:
+        await producer.queues("T")
+        for kind in (SendMessageV2, SendBatchMessage):
+            broker.hold(kind)
+        alone, *joined = [asyncio.create_task(producer.send(Message("T", b"x"))) for _ in range(3)]
+        await broker.until(lambda: broker._held[SendBatchMessage])
+        for task in producer._joiner._tasks:
+            task.cancel()
+        async with asyncio.timeout(5):
+            found = await asyncio.gather(*joined, return_exceptions=True)
+        assert [type(one) for one in found] == [CancelledFromOutside] * 2
+        for kind in (SendMessageV2, SendBatchMessage):
+            broker.release(kind)
+        await alone
+        await producer.send(Message("T", b"after"))
