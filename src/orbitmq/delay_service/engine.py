@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import InitVar, dataclass
 from pathlib import Path
@@ -64,6 +64,8 @@ class Syncer:
         self._waiting: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         self._later: asyncio.TimerHandle | None = None
+        self._is_due = False
+        """True if something was written since the last sync began."""
 
     async def synced(self) -> None:
         """Returns when everything written so far is on the disk. Raises StoreFull."""
@@ -74,6 +76,7 @@ class Syncer:
 
     def soon(self) -> None:
         """Has everything written so far on the disk before long."""
+        self._is_due = True
         if self._later is None and self._task is None:
             self._later = asyncio.get_running_loop().call_later(SYNC_SECONDS, self._begin)
 
@@ -88,6 +91,7 @@ class Syncer:
         try:
             while True:
                 waiting, self._waiting = self._waiting, []
+                self._is_due = False
                 failure: Exception | None = None
                 try:
                     await asyncio.get_running_loop().run_in_executor(self._thread, self._store.sync)
@@ -104,13 +108,15 @@ class Syncer:
                     return
         finally:
             self._task = None
+            if self._is_due:
+                self.soon()
 
     async def close(self) -> None:
         """Ends the thread."""
-        if self._later is not None:
-            self._later.cancel()
         if self._task is not None:
             await asyncio.wait([self._task])
+        if self._later is not None:
+            self._later.cancel()
         self._thread.shutdown()
 
 
@@ -159,6 +165,11 @@ class Engine:
         """The offset to be read next."""
         return self.intake.position(queue)
 
+    def go_back(self, queue: Queue, offset: int) -> None:
+        """Continues at an earlier offset of a queue that has lost what was read."""
+        with self._ending():
+            self.intake.go_back(queue, offset)
+
     async def take(self, queue: Queue, messages: Sequence[SourceMessage], next_offset: int) -> None:
         """Carries orders out, in parts, with deliveries in between."""
         if self.turn is not None:
@@ -177,16 +188,19 @@ class Engine:
     def _take(self, queue: Queue, messages: Sequence[SourceMessage], next_offset: int) -> None:
         if self._stopping:
             raise asyncio.CancelledError
-        try:
+        with self._ending():
             self.intake.take(queue, messages, next_offset, self.now())
-        except StoreError as error:
-            self._fail(error)
-            raise asyncio.CancelledError from None
 
     async def synced(self) -> None:
         """Returns when everything taken so far is on the disk."""
-        try:
+        with self._ending():
             await self.syncer.synced()
+
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[None]:
+        """An error of the store ends the engine, and its reader."""
+        try:
+            yield
         except StoreError as error:
             self._fail(error)
             raise asyncio.CancelledError from None

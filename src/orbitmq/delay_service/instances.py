@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from orbitmq.client.core.calling import is_cancelled
 from orbitmq.controller.leadership import Leadership
 from orbitmq.delay_service.engine import read_clocks
 from orbitmq.delay_service.options import DelaySettings
@@ -99,7 +100,9 @@ class InstanceLease:
             if not secret and not session.error:
                 try:
                     secret = (await self._store.read(SECRET_KEY)).get(SECRET_KEY, "")
-                except ConsensusError as error:
+                except (ConsensusError, asyncio.CancelledError) as error:
+                    if is_cancelled():
+                        raise  # else the session has opened the store again, which gives requests up
                     log.debug("the secret cannot be read yet: %s", error)
                 if secret:
                     turn.secret_is(bytes.fromhex(secret))

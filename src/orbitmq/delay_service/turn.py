@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.2
 """Interval at which a holder looks for queues in which its term has not begun."""
-BEGIN_AGAIN_SECONDS = 30.0
-"""A term that has been written to a queue and not read back is written again after this time."""
+READ_BACK_SECONDS = 30.0
+"""A record that has been written to a queue and not read back by then is lost: it is written again."""
 RETRY_SECONDS = 0.5
 
 
@@ -114,7 +114,7 @@ class Turn:
                     log.warning("%s: the term cannot begin yet: %s", queue, error)
                     written[queue] = loop.time() + RETRY_SECONDS
                 else:
-                    written[queue] = loop.time() + BEGIN_AGAIN_SECONDS
+                    written[queue] = loop.time() + READ_BACK_SECONDS
             for queue in self.holder.begun:
                 written.pop(queue, None)
             self._on_change()
@@ -139,7 +139,15 @@ class Turn:
         for number, queue, body in batch.writes:
             self._start(self._write_claim(batch, number, queue, body), "claim")
         if batch.open:
-            await ready.wait()
+            try:
+                async with asyncio.timeout(READ_BACK_SECONDS):
+                    await ready.wait()
+            except TimeoutError:
+                # The source may have lost them, with a master whose slave did not have them.
+                log.warning("claims of messages to %s were written, and not read back", lane.target)
+                for number, queue, _ in batch.writes:
+                    if number in batch.open:
+                        self.holder.failed(batch, number, queue)
         return self.holder.claimed(batch, now())
 
     async def _write_claim(self, batch: Batch, number: int, queue: str, body: bytes) -> None:

@@ -130,6 +130,13 @@ class Intake:
         number = self._store.number(QUEUE_PREFIX + str(queue))
         return None if number is None else self._store.position(number)
 
+    def go_back(self, queue: Queue, offset: int) -> None:
+        """Has a queue read from an earlier offset on: what it holds now is new. Raises StoreError."""
+        changes = self._store.changes()
+        source = self._store.number_of(QUEUE_PREFIX + str(queue), changes)
+        changes.put(keys.position_key(source), offset.to_bytes(8, "big"))
+        self._store.write(changes)
+
     def take(self, queue: Queue, messages: Sequence[SourceMessage], next_offset: int, now: int) -> None:
         """Carries out the orders of a queue in one write, which holds the position as well.
 

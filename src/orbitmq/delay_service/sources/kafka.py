@@ -123,8 +123,7 @@ class KafkaSource:
         consumer.assign(sorted(every))
         for partition in new:
             named = self._named(partition)
-            position = self._taker.position(named)
-            offsets[partition] = begin_at(self.state, named, position, first[partition], ends[partition])
+            offsets[partition] = begin_at(self.state, self._taker, named, first[partition], ends[partition])
             self.state.behind.setdefault(named, True)
             self._ends[partition] = ends[partition]
         for partition, offset in offsets.items():

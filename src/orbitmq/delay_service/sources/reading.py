@@ -18,6 +18,9 @@ class Taker(Protocol):
     def position(self, queue: Queue) -> int | None:
         """The offset to be read next."""
 
+    def go_back(self, queue: Queue, offset: int) -> None:
+        """The queue has lost messages that were read: from this offset on it has others."""
+
     async def take(self, queue: Queue, messages: Sequence[SourceMessage], next_offset: int) -> None:
         """Returns when the orders are in the store, though not yet safe from a power cut."""
 
@@ -43,8 +46,9 @@ class SourceState:
         return not self.problem and bool(self.behind) and not any(self.behind.values())
 
 
-def begin_at(state: SourceState, queue: Queue, position: int | None, first: int, end: int) -> int:
+def begin_at(state: SourceState, taker: Taker, queue: Queue, first: int, end: int) -> int:
     """The offset to begin at, between the first and the end of what a queue has."""
+    position = taker.position(queue)
     if position is None:
         return first
     if position < first:
@@ -58,8 +62,9 @@ def begin_at(state: SourceState, queue: Queue, position: int | None, first: int,
     if position > end:
         log.warning(
             "%s: read up to offset %d, and its end is %d: the cluster has lost messages, or the topic was "
-            "made anew. Reading goes on at the end",
+            "deleted and created. Reading continues at the end",
             queue, position, end,
         )  # fmt: skip
+        taker.go_back(queue, end)
         return end
     return position

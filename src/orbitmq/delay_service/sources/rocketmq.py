@@ -133,7 +133,7 @@ class RocketSource:
     async def _pull(self, consumer: PullConsumer, queue: MessageQueue, named: Queue) -> None:
         end = await consumer.max_offset(queue)
         first = await consumer.min_offset(queue)
-        offset = begin_at(self.state, named, self._taker.position(named), first, end)
+        offset = begin_at(self.state, self._taker, named, first, end)
         committed, commit_at = -1, time.monotonic()
         held_ms = 0  # the first answer, which says whether it may be read, comes at once
         while True:

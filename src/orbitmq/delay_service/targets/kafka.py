@@ -17,6 +17,8 @@ from orbitmq.delay_service.targets.missing import Missing
 from orbitmq.delay_service.targets.target import LEASE_OVER, always
 
 REQUEST_MS = 10_000
+ANSWER_SECONDS = 3 * REQUEST_MS / 1000
+"""A record waits for its request for REQUEST_MS, and the request for its answer."""
 BATCH_BYTES = 512 << 10
 MAX_REQUEST_BYTES = 32 << 20
 SENT = Sent(Result.SENT)
@@ -90,13 +92,10 @@ class KafkaTarget:
             future, fate = await self._send(producer, topic, partitions, one)
             futures.append(future)
             results.append(fate)
-        answered = await asyncio.gather(*(f for f in futures if f is not None), return_exceptions=True)
-        answers = iter(answered)
-        for place, future in enumerate(futures):
-            if future is not None:
-                answer = next(answers)
-                if isinstance(answer, BaseException):
-                    results[place] = self._fate(topic, answer)
+        fates = iter(await self._fates(topic, [future for future in futures if future is not None]))
+        results = [
+            fate if future is None else next(fates) for future, fate in zip(futures, results, strict=True)
+        ]
         too_large = [n for n, one in enumerate(results) if one.result is Result.REFUSED and futures[n]]
         if len(too_large) > 1:
             # They travelled together: one by one shows which of them the topic does not take.
@@ -140,11 +139,22 @@ class KafkaTarget:
         future, fate = await self._send(producer, topic, partitions, one)
         if future is None:
             return fate
-        try:
-            await future
-        except (self._kafka.errors.KafkaError, OSError, TimeoutError) as error:
-            return self._fate(topic, error)
-        return SENT
+        return (await self._fates(topic, [future]))[0]
+
+    async def _fates(self, topic: str, futures: Sequence[asyncio.Future[Any]]) -> list[Sent]:
+        """The fates of records that the producer has taken.
+
+        It answers in time, unless a batch to another topic has failed and ended it: then never.
+        """
+        if futures:
+            await asyncio.wait(futures, timeout=ANSWER_SECONDS)
+        return [self._fate_of(topic, future) for future in futures]
+
+    def _fate_of(self, topic: str, future: asyncio.Future[Any]) -> Sent:
+        if not future.done() or future.cancelled():
+            return self._fate(topic, TimeoutError("no answer"))
+        error = future.exception()
+        return SENT if error is None else self._fate(topic, error)
 
     def _fate(self, topic: str, error: BaseException) -> Sent:
         if isinstance(error, self._about_the_message):

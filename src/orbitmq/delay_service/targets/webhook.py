@@ -10,6 +10,7 @@ import asyncio
 import http.client
 import json
 import ssl
+import time
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
@@ -89,11 +90,21 @@ class WebhookTarget:
             path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
             connection.request("POST", path, body, headers)
             answer = connection.getresponse()
-            return problem_of(answer.status, answer.read(MOST_ANSWER_BYTES))
+            return problem_of(answer.status, _read(answer, time.monotonic() + TIMEOUT_SECONDS))
         except (OSError, http.client.HTTPException) as error:
             return f"{host}: {type(error).__name__}: {error}"
         finally:
             connection.close()
+
+
+def _read(answer: http.client.HTTPResponse, until: float) -> bytes:
+    """The beginning of a body. Raises TimeoutError for one that comes too slowly, or never ends."""
+    data = b""
+    while len(data) < MOST_ANSWER_BYTES and (part := answer.read1(MOST_ANSWER_BYTES - len(data))):
+        if time.monotonic() > until:
+            raise TimeoutError("the answer has not ended in time")
+        data += part
+    return data
 
 
 def request_of(one: Outgoing) -> tuple[bytes, dict[str, str]]:

@@ -1,3 +1,4 @@
+import asyncio
 import http.server
 import json
 import threading
@@ -9,6 +10,7 @@ from orbitmq.delay_service.rules.delivery import Outgoing, Result
 from orbitmq.delay_service.rules.targets import Known
 from orbitmq.delay_service.store.keys import pending_key
 from orbitmq.delay_service.store.records import Content, Pending
+from orbitmq.delay_service.targets import webhook
 from orbitmq.delay_service.targets.webhook import MOST_TRIES, WebhookTarget, problem_of
 
 KNOWN = Known({"main": False}, frozenset(), "dead", ("https://hooks.example/a/",))
@@ -92,3 +94,25 @@ def test_only_addresses_that_are_allowed_are_targets():
                  "https://hooks.example/a/" + "x" * 2000, "https://u@hooks.example/a/"):  # fmt: skip
         with pytest.raises(NotSchedulable):
             KNOWN.target("t", "main", text)
+
+
+async def test_an_answer_that_does_not_end_is_no_answer(monkeypatch):
+    """Each piece came in time, so that the target's lane and a thread waited for as long as it pleased."""
+    monkeypatch.setattr(webhook, "TIMEOUT_SECONDS", 0.3)
+    ended = asyncio.Event()
+
+    async def drip(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            writer.write(b": still there\n")
+        writer.close()
+        ended.set()
+
+    server = await asyncio.start_server(drip, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        (fate,) = await WebhookTarget().deliver(f"http://127.0.0.1:{port}/", [outgoing(1)])
+        assert fate.result is Result.FAILED
+        assert not ended.is_set()
