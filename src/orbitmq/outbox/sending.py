@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from orbitmq.client.core.calling import LET_OUT, is_cancelled
 from orbitmq.client.core.errors import NotRunning
 from orbitmq.client.core.message import Message
 from orbitmq.client.producer.producer import BatchPartlySent, Producer
@@ -112,6 +113,10 @@ class Sending:
         except BatchPartlySent as error:
             cause = error.__cause__
             return len(error.sent), cause if isinstance(cause, Exception) else error
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            return 0, RuntimeError(LET_OUT)  # of middleware
         except Exception as error:
             return 0, error
         return len(messages), None

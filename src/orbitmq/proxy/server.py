@@ -15,7 +15,6 @@ from orbitmq.handling.credentials import own_credentials
 from orbitmq.net.address import format_address
 from orbitmq.net.balancers import parse_networks
 from orbitmq.net.connection import Connection
-from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.proxy.access import AccessControl
@@ -224,8 +223,10 @@ class ProxyServer:
                 await asyncio.sleep(seconds)
                 try:
                     await work()
-                except (OrbitError, NetError) as error:
+                except OrbitError as error:
                     log.warning("%s: %s", name, error)
+                except Exception:
+                    log.exception("%s failed, and is tried again", name)
 
         self._background.start(run(), name)
 
