@@ -99,15 +99,15 @@ def test_only_addresses_that_are_allowed_are_targets():
 async def test_an_answer_that_does_not_end_is_no_answer(monkeypatch):
     """Each piece came in time, so that the target's lane and a thread waited for as long as it pleased."""
     monkeypatch.setattr(webhook, "TIMEOUT_SECONDS", 0.3)
-    ended = asyncio.Event()
+    stop, ended = asyncio.Event(), asyncio.Event()
 
     async def drip(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-        for _ in range(100):
-            await asyncio.sleep(0.1)
+        while not stop.is_set():
             writer.write(b": still there\n")
-        writer.close()
+            await asyncio.sleep(0.05)
+        writer.transport.abort()
         ended.set()
 
     server = await asyncio.start_server(drip, "127.0.0.1", 0)
@@ -115,4 +115,5 @@ async def test_an_answer_that_does_not_end_is_no_answer(monkeypatch):
         port = server.sockets[0].getsockname()[1]
         (fate,) = await WebhookTarget().deliver(f"http://127.0.0.1:{port}/", [outgoing(1)])
         assert fate.result is Result.FAILED
-        assert not ended.is_set()
+        stop.set()
+        await ended.wait()
