@@ -45,6 +45,8 @@ class RemoteMembers:
         channel = RemoteChannel.from_json(data.channel_data)
         if not data.group or not data.client_id:
             raise MalformedJson("no group or no client is named")
+        if None in (data.subscription_data_set or ()):
+            raise MalformedJson("a subscription is missing")
         key = (data.group, channel.key)
         known = self._members.get(key)
         if data.heartbeat_type is HeartbeatType.UNREGISTER:

@@ -60,7 +60,15 @@ def test_members_that_are_not_heard_are_gone() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", b'{"group":"g","clientId":"c","channelData":"{"}', b"\xff"]
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"group":"g","clientId":"c","channelData":"{"}',
+        FROM_APACHE.replace(b'"subscriptionDataSet":[', b'"subscriptionDataSet":[null,'),
+        b"\xff",
+    ],
 )
 def test_a_message_that_is_none_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedJson):
