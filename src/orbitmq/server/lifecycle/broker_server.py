@@ -168,15 +168,15 @@ class BrokerServer:
         await self._recover(files, now)
         self._tls = await open_tls(settings, self._threads.periodic)
         self._make_parts(files)
+        if settings.enable_controller_mode:
+            self.controller_mode = self._make_controller_mode()
+            self.turns.listener.flushes.may_answer = lambda: self.controller_mode.may_answer
         await self.turns.listener.listen(
             settings.bind_address,
             self._port,
             self._port - VIP_DISTANCE,
             backlog=settings.server_socket_backlog,
         )
-        if settings.enable_controller_mode:
-            self.controller_mode = self._make_controller_mode()
-            self.turns.listener.flushes.may_answer = lambda: self.controller_mode.may_answer
         await self.replication.start()
         broker.check_back.keeps_up = self._keeps_up
         self._tasks.start()
