@@ -168,6 +168,9 @@ class Onlooker:
         was_in_sync = (
             then is None or then.was_never_elected or now.master_id in then.sync_state_set | then.reserve
         )
+        if not was_in_sync and then is not None and now.sync_state_set_epoch > then.sync_state_set_epoch + 1:
+            # The store was slow: it took a change of the set, by which the master had gone, with the election.
+            was_in_sync = now.master_id in now.reserve
         self._note(f"{group.name}: {master.name} is elected in epoch {now.master_epoch}")
         group.ledger.elected(now.master_epoch, master.name, was_in_sync, now.sync_state_set_epoch)
         group.master = master
