@@ -83,6 +83,7 @@ class KafkaSource:
     async def _follow(self, consumer: Any) -> None:
         look_at = commit_at = 0.0
         offsets: dict[Any, int] = {}
+        self._ends.clear()  # the topic may have fewer partitions than when it was read before
         dirty: set[Any] = set()
         while True:
             now = time.monotonic()

@@ -169,16 +169,18 @@ class Onlooker:
             then is None or then.was_never_elected or now.master_id in then.sync_state_set | then.reserve
         )
         if not was_in_sync and then is not None and now.sync_state_set_epoch > then.sync_state_set_epoch + 1:
-            # The store was slow: it took a change of the set, by which the master had gone, with the election.
+            # The store was slow: it took a change of the set together with the election that went by it.
             was_in_sync = now.master_id in now.reserve
         self._note(f"{group.name}: {master.name} is elected in epoch {now.master_epoch}")
         group.ledger.elected(now.master_epoch, master.name, was_in_sync, now.sync_state_set_epoch)
         group.master = master
         group.elections += 1
         if now.master_epoch > 1:
-            may_lack = not self._mode.is_sync or (
-                master.has_lost and not (then is not None and self._others(group, master, then))
-            )
+            others: set[BrokerMachine] = set()
+            if self._mode.leaves_behind and then is not None:
+                others = self._others(group, master, then)
+            # Elsewhere the others may have shown since the cut of power what this one lacks.
+            may_lack = not self._mode.is_sync or (master.has_lost and not others)
             self.life_ended(group, master.held_end(on_disk=False) if may_lack else None)
 
     def lost_from(self, group: Group, broker: BrokerMachine, durable: int) -> int | None:
