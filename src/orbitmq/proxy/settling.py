@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import BrokerRefused
@@ -41,6 +43,20 @@ class Settling:
         self._settings = settings
         self._now = now
         self._tasks: set[asyncio.Task[None]] = set()
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        """Those of calls under way, by client and by the handle that it was given."""
+
+    @contextlib.asynccontextmanager
+    async def _in_turn(self, client_id: str, given: str) -> AsyncIterator[None]:
+        """Lets one call at a time work on a message that is renewed. A renewal replaces the handle, and
+        Apache's brokers take an acknowledgement by the one before, though it ends nothing.
+        """
+        if self._renewals.newest(client_id, given) is None:
+            yield
+            return
+        lock = self._locks.setdefault((client_id, given), asyncio.Lock())
+        async with lock:
+            yield
 
     async def acknowledge(self, request: pb.AckMessageRequest, caller: Caller) -> pb.AckMessageResponse:
         """Ends deliveries, each by itself: one that fails does not fail the others. Raises ProxyRefused."""
@@ -65,18 +81,19 @@ class Settling:
     ) -> pb.Status:
         given = entry.receipt_handle
         try:
-            newest = self._renewals.newest(caller.client_id, given)
-            handle = newest or read_handle(given)
-            is_over = newest is None and handle.visible_ms <= self._now()
-            if is_over and (handle.is_order or handle.lite_topic):
-                raise expired()
-            reply = await self._acknowledge(group, topic, handle)
-            # Another proxy may have renewed the message: the broker knows.
-            if is_over and RENEWED not in (reply.extra or {}):
-                raise expired()
+            async with self._in_turn(caller.client_id, given):
+                newest = self._renewals.newest(caller.client_id, given)
+                handle = newest or read_handle(given)
+                is_over = newest is None and handle.visible_ms <= self._now()
+                if is_over and (handle.is_order or handle.lite_topic):
+                    raise expired()
+                reply = await self._acknowledge(group, topic, handle)
+                # Another proxy may have renewed the message: the broker knows.
+                if is_over and RENEWED not in (reply.extra or {}):
+                    raise expired()
+                self._renewals.remove(caller.client_id, given)
         except (ProxyRefused, NetError, BrokerRefused) as error:
             return status_of(error)
-        self._renewals.remove(caller.client_id, given)
         return OK
 
     async def change_invisible_time(
@@ -88,9 +105,10 @@ class Settling:
         most_ms = self._settings.max_invisible_time_mills
         # With 0 the message is there at once: the Node.js client gives one back so.
         check_invisible_time(invisible_ms, 0, most_ms)
-        handle = self._newest(request.receipt_handle, caller)
-        changed = await self._change(group, topic, handle, invisible_ms, suspend=request.suspend)
-        self._renewals.remove(caller.client_id, request.receipt_handle)
+        async with self._in_turn(caller.client_id, request.receipt_handle):
+            handle = self._newest(request.receipt_handle, caller)
+            changed = await self._change(group, topic, handle, invisible_ms, suspend=request.suspend)
+            self._renewals.remove(caller.client_id, request.receipt_handle)
         return pb.ChangeInvisibleDurationResponse(status=OK, receipt_handle=changed.to_text())
 
     async def forward_to_dead_letters(
@@ -98,9 +116,10 @@ class Settling:
     ) -> pb.ForwardMessageToDeadLetterQueueResponse:
         """Makes a message a dead letter, and ends its delivery. Raises ProxyRefused."""
         group, topic = group_name(request.group), topic_name(request.topic)
-        handle = self._newest(request.receipt_handle, caller)
-        await self._bury(group, topic, handle, request.message_id)
-        self._renewals.remove(caller.client_id, request.receipt_handle)
+        async with self._in_turn(caller.client_id, request.receipt_handle):
+            handle = self._newest(request.receipt_handle, caller)
+            await self._bury(group, topic, handle, request.message_id)
+            self._renewals.remove(caller.client_id, request.receipt_handle)
         return pb.ForwardMessageToDeadLetterQueueResponse(status=pb.Status(code=pb.OK, message="0"))
 
     # Work of the proxy by itself.
@@ -139,14 +158,9 @@ class Settling:
     async def _renew(self, given: str, one: Renewed, now: int) -> None:
         one.is_busy = True
         try:
-            if self._renewals.is_over(one, now):
-                self._renewals.remove(one.client_id, given)
-                pause_ms = retry_delay_ms(await self._cluster.group(one.group), one.attempt)
-                await self._change(one.group, one.topic, one.handle, pause_ms)
-                return
-            next_ms = self._renewals.next_ms(one)
-            changed = await self._change(one.group, one.topic, one.handle, next_ms, renewal=True)
-            self._renewals.renewed(one, changed)
+            async with self._in_turn(one.client_id, given):
+                if self._renewals.newest(one.client_id, given) is not None:  # else its client has ended it
+                    await self._renew_now(given, one, now)
         except (ProxyRefused, NetError, BrokerRefused) as error:
             if self._renewals.failed(one):
                 log.warning(
@@ -155,6 +169,16 @@ class Settling:
                 self._renewals.remove(one.client_id, given)
         finally:
             one.is_busy = False
+
+    async def _renew_now(self, given: str, one: Renewed, now: int) -> None:
+        if self._renewals.is_over(one, now):
+            self._renewals.remove(one.client_id, given)
+            pause_ms = retry_delay_ms(await self._cluster.group(one.group), one.attempt)
+            await self._change(one.group, one.topic, one.handle, pause_ms)
+            return
+        next_ms = self._renewals.next_ms(one)
+        changed = await self._change(one.group, one.topic, one.handle, next_ms, renewal=True)
+        self._renewals.renewed(one, changed)
 
     def _newest(self, given: str, caller: Caller) -> PopHandle:
         """The handle that counts now: a renewed one in place of the client's. Raises ProxyRefused."""

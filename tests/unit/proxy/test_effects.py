@@ -20,7 +20,7 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from orbitmq.protocol.requests.admin import GetBrokerConfig
 from orbitmq.protocol.requests.auth import AuthGetAcl, AuthGetUser
-from orbitmq.protocol.requests.pop import PopMessage, PopReply
+from orbitmq.protocol.requests.pop import AckMessage, InvisibletimeReply, PopMessage, PopReply
 from orbitmq.protocol.schema.declare import JsonReply
 from orbitmq.proxy.access import AccessControl
 from orbitmq.proxy.clients import Client, Clients
@@ -78,6 +78,20 @@ class Asked(Cluster):
     async def call(self, address: str, request: Any, timeout_ms: float | None = None) -> Any:
         self.requests.append(request)
         return self._answer(request)
+
+
+class Slow(Asked):
+    """A cluster whose broker answers as soon as it may."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda request: InvisibletimeReply(NOW, 90_000, 5))
+        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def call(self, address: str, request: Any, timeout_ms: float | None = None) -> Any:
+        reply = await super().call(address, request)
+        self.asked.set()
+        await self.may_answer.wait()
+        return reply
 
 
 class Stop(Exception):
@@ -147,6 +161,40 @@ async def test_messages_of_a_client_that_is_gone_are_there_after_the_time_of_the
     settling.release_client("c1")
     await settling.close()
     assert [one.invisible_time for one in cluster.requests] == [250]
+
+
+async def test_a_renewal_and_the_end_of_a_delivery_wait_for_each_other() -> None:
+    """A renewal replaces the handle, and brokers of Apache's took the old one for acknowledged: the message
+    came again. One that began during an acknowledgement kept the message invisible for a minute more.
+    """
+    cluster, renewals = Slow(), Renewals(given())
+    renewals.add(HANDLE.to_text(), Renewed("g", "orders", "c1", "01", HANDLE, NOW, 1))
+    settling = Settling(cluster, renewals, given(), lambda: NOW)
+    request = pb.AckMessageRequest(entries=[pb.AckMessageEntry(receipt_handle=HANDLE.to_text())])
+    request.group.name, request.topic.name = "g", "orders"
+    renewal = asyncio.create_task(settling.renew_due())
+    await cluster.asked.wait()
+    end = asyncio.create_task(settling.acknowledge(request, CALLER))
+    await asyncio.sleep(0)
+    cluster.may_answer.set()
+    assert (await end).status.code == pb.OK
+    await renewal
+    changed, ended = cluster.requests
+    assert (changed.extra_info, ended.extra_info) == (
+        HANDLE.to_text(),
+        HANDLE.hidden(NOW, 90_000, 5).to_text(),
+    )
+
+    cluster, renewals = Slow(), Renewals(given())
+    renewals.add(HANDLE.to_text(), Renewed("g", "orders", "c1", "01", HANDLE, NOW, 1))
+    settling = Settling(cluster, renewals, given(), lambda: NOW)
+    end = asyncio.create_task(settling.acknowledge(request, CALLER))
+    await cluster.asked.wait()
+    renewal = asyncio.create_task(settling.renew_due())
+    await asyncio.sleep(0)
+    cluster.may_answer.set()
+    await asyncio.gather(end, renewal)
+    assert [type(one) for one in cluster.requests] == [AckMessage]
 
 
 async def test_calls_that_add_lite_topics_are_so_many_in_a_second() -> None:
