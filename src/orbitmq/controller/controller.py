@@ -16,6 +16,7 @@ from orbitmq.controller.live import LiveBrokers, Member
 from orbitmq.controller.options import CONTROLLER_TABLE, ControllerSettings
 from orbitmq.controller.tables import ControllerTables
 from orbitmq.handling.call import BoundHandler
+from orbitmq.options.errors import OptionError
 from orbitmq.options.properties import parse_properties
 from orbitmq.protocol.bodies.ha import SyncStateSet
 from orbitmq.protocol.requests.ha import NotifyBrokerRoleChanged
@@ -58,7 +59,12 @@ class Controller:
         self.groups.load(groups, now)
         self.live.lead(now, self.groups.is_member)
         self._tables.updates = parse_properties(texts.get(UPDATES_KEY, "").encode(), "the consensus store")
-        CONTROLLER_TABLE.apply_update(self.settings, self._tables.updates)
+        for name, value in self._tables.updates.items():
+            try:
+                CONTROLLER_TABLE.apply_update(self.settings, {name: value})
+            except OptionError as error:
+                # A later release has written it. A group without a controller would be worse.
+                log.error("an option in the consensus store does not count here: %s", error)
         self.leadership.leads = True
 
     def step_down(self) -> None:
