@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from orbitmq.client.core.routes import TopicRoute
-from orbitmq.net.errors import CallTimeout, ConnectFailed
+from orbitmq.net.errors import CallTimeout
 from orbitmq.protocol.bodies.auth import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -247,9 +247,9 @@ async def test_other_proxies_are_told_over_the_topic_and_the_address_of_the_opti
 async def test_an_answer_of_a_broker_is_awaited_for_the_time_of_the_option() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         cluster = Cluster(
-            given(namesrvAddr="127.0.0.1:1", brokerTimeoutMs=30), lambda connection, commands: None
+            given(namesrvAddr="127.0.0.1:1", brokerTimeoutMs=500), lambda connection, commands: None
         )
-        with pytest.raises((CallTimeout, ConnectFailed), match="within 30 ms"):
+        with pytest.raises(CallTimeout, match="within 500 ms"):
             await cluster.call(f"127.0.0.1:{silent.getsockname()[1]}", GetBrokerConfig())
         await cluster.close()
 

@@ -70,6 +70,12 @@ class Epochs:
             raise BadEpochs(f"there is no epoch {entry.number} at {entry.start}")
         self.entries.append(entry)
 
+    def with_epoch(self, entry: Epoch) -> Epochs:
+        """A copy in which an epoch has begun. Raises what `append` does."""
+        longer = Epochs(self.entries)
+        longer.append(entry)
+        return longer
+
     def truncate(self, log_end: int) -> bool:
         """Forgets epochs that begin at or behind the end of a log that was cut; True if there were any."""
         kept = [entry for entry in self.entries if entry.start < log_end]

@@ -156,9 +156,8 @@ class ShardSupervisor:
             since = loop.time()
             try:
                 is_ready = await shard.start()
-            except (
-                OSError
-            ) as error:  # no memory or process left: the one before has ended, and counts as this
+            except OSError as error:
+                # No memory or process is left. The process before has ended, and counts as this one.
                 log.error("shard %s cannot be started: %s", shard.command.name, error)
                 continue
             if is_ready:

@@ -222,8 +222,9 @@ class RoleChanges:
         epochs = self._broker.epochs
         if number > epochs.last:
             start = self._store.max_physical if epochs.entries else self._store.min_physical
-            begin, loop = self._epoch_file.begin, asyncio.get_running_loop()
-            await loop.run_in_executor(self._threads.save, begin, epochs, Epoch(number, start))
+            entry, loop = Epoch(number, start), asyncio.get_running_loop()
+            await loop.run_in_executor(self._threads.save, self._epoch_file.write, epochs.with_epoch(entry))
+            epochs.append(entry)
 
     async def _confirm_all(self) -> None:
         """Counts all of the log as confirmed: it is the group's from now on. Rules that take up what is

@@ -163,17 +163,16 @@ class EpochFile:
         """Begins an epoch, on the disk first: one that could not be noted has not begun. Raises OSError,
         BadEpochs.
         """
-        longer = Epochs(epochs.entries)
-        longer.append(entry)
-        self._write(longer)
+        self.write(epochs.with_epoch(entry))
         epochs.append(entry)
 
     def truncate(self, epochs: Epochs, log_end: int) -> None:
         """Forgets the epochs of a log that was cut, on the disk first. Raises OSError."""
         kept = Epochs(epochs.entries)
         if kept.truncate(log_end):
-            self._write(kept)
+            self.write(kept)
             epochs.truncate(log_end)
 
-    def _write(self, epochs: Epochs) -> None:
+    def write(self, epochs: Epochs) -> None:
+        """Saves epochs durably; those of the log change behind it. Raises OSError."""
         write_text(self._path, epochs.to_text())
